@@ -1,0 +1,108 @@
+// Node: a function in the backward graph. The C++ object is the Python object (a grad_fn).
+//
+//   Node            what every function has: edges to the next functions, hooks, the engine's scratch fields
+//   OpNode          the backward of a row of the op table: edges and saved values lie behind the struct
+//   PyFunction      a Python Function's context (python_function.h)
+//   AccumulateGrad, Error, DelayedError, Identity ...   (functions/basic_ops.h)
+//
+// A node owns its next functions and what it saved; it never owns a Variable that it made. All references are visited
+// by tp_traverse. A node that needs no gradient keeps nothing but its type.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "autograd/saved_variable.h"
+#include "autograd/variable.h"
+
+namespace torchlite {
+
+// Where the gradient of one input goes: output `nr` of `function`; nowhere if function is nullptr.
+struct Edge {
+  PyRef<Node> function;
+  uint32_t nr = 0;
+};
+
+// Gradients by position; an empty reference is a missing (zero) gradient.
+using Gradients = std::vector<PyRef<Variable>>;
+
+// What a gradient of an output must look like, kept where a missing one has to be made.
+struct OutputInfo {
+  DType dtype;
+  Device device;
+  std::vector<int64_t> sizes;
+};
+
+// Rarely used parts of a node, made when first needed.
+struct NodeExtra {
+  struct PreHook {
+    PyRef<> dict;    // Variable._backward_hooks: called in order with one gradient
+    uint32_t index;  // of the output whose gradient it sees
+  };
+  std::vector<PreHook> pre_hooks;
+  PyRef<> post_hooks;  // dict of register_hook
+  PyRef<> dict;        // attributes set from Python
+  std::vector<OutputInfo> outputs;
+  // Sizes and type of the inputs that the result does not have itself (broadcast, reshaped, cast).
+  std::vector<std::unique_ptr<OutputInfo>> inputs;
+};
+
+// What a node does; one static table per kind of node.
+struct NodeClass {
+  // Gradients of the inputs from gradients of the outputs (one per output, possibly empty). `create_graph` says that
+  // the caller records the gradient's own graph.
+  Gradients (*apply)(Node* self, Gradients&& grads);
+  // Drops what was saved; a later use raises the "second time" error.
+  void (*release)(Node* self);
+  Edge* (*edges)(Node* self);
+  // Visits (traverse) or drops (clear) the references of the derived struct.
+  int (*traverse)(Node* self, visitproc visit, void* arg);
+  void (*clear)(Node* self);
+};
+
+struct Node : PyObject {
+  const NodeClass* node_class;
+  uint64_t sequence;    // order of creation: the engine runs the youngest ready node first
+  uint32_t run;         // Note [Engine scratch]
+  uint32_t slot;
+  NodeExtra* extra;     // owned
+  PyObject* weakrefs;
+  uint16_t op;          // OpNode: index of the row in the op table
+  uint16_t n_inputs;    // edges
+  uint16_t n_outputs;
+  bool requires_grad;   // "executable": false for a node that is never run
+  bool released;        // saved values are gone
+
+  Edge* edges() { return node_class->edges(this); }
+};
+
+extern PyTypeObject Node_Type;          // abstract base of all functions
+extern PyTypeObject FunctionBase_Type;  // `_FunctionBase`: Python Functions
+
+inline bool is_node(PyObject* o) { return PyObject_TypeCheck(o, &Node_Type); }
+inline Node* as_node(PyObject* o) { return static_cast<Node*>(o); }
+
+// Sets the fields above on freshly allocated memory.
+void construct_node(Node* self, const NodeClass* node_class, uint16_t n_inputs, uint16_t n_outputs,
+                    bool requires_grad) noexcept;
+// The node's `extra`, made if absent.
+NodeExtra& extra(Node* self);
+// Shared parts of every node type's slots. `node_dealloc_members` clears weak references, extra and derived members.
+int node_tp_traverse(PyObject* self, visitproc visit, void* arg);
+int node_tp_clear(PyObject* self);
+void node_tp_dealloc(PyObject* self);
+
+// The name that messages use: the type's, without its module.
+const char* node_name(const Node* self);
+
+// Sets edge `i` of `self` to where the gradient of `input` flows (nowhere if it needs none).
+void connect(Node* self, int i, Variable* input);
+
+// A zero gradient for output `i`, from the `outputs` kept in extra.
+PyRef<Variable> zero_gradient(Node* self, int i);
+
+// A fresh Variable around `data` that descends from `self`, or a volatile / leaf one, by the era's rule:
+// volatile inputs give volatile results, anything else has a grad_fn.
+void init_function(PyObject* module);
+
+}  // namespace torchlite

@@ -1,0 +1,83 @@
+// Tensors on NumPy memory and NumPy arrays on tensors' memory.
+#include "tensor/tensor.h"
+#include "utils/errors.h"
+#include "utils/numpy_api.h"
+
+namespace torchlite {
+
+namespace {
+PyArrayObject* as_array(PyObject* o) { return reinterpret_cast<PyArrayObject*>(o); }
+}  // namespace
+
+PyObject* numpy_view(Tensor* t) {
+  if (t->array) return t->array.get();
+  if (t->device() != kCPU) type_error("a CUDA tensor has no NumPy view: copy it to the host with cpu() first");
+  npy_intp sizes[kMaxDim], strides[kMaxDim];
+  int64_t item = itemsize(t->dtype);
+  for (int d = 0; d < t->ndim; ++d) {
+    sizes[d] = t->size(d);
+    strides[d] = t->stride(d) * item;
+  }
+  PyRef<> array = check(PyArray_NewFromDescr(&PyArray_Type, PyArray_DescrFromType(info(t->dtype).numpy_type), t->ndim,
+                                             sizes, strides, t->bytes(), t->readonly() ? 0 : NPY_ARRAY_WRITEABLE,
+                                             nullptr));
+  // SetBaseObject would look through the storage for another array; the base must be what keeps the memory alive.
+  check(PyArray_SetBaseObject(as_array(array.get()), t->storage.copy().release_object()));
+  t->array = std::move(array);
+  return t->array.get();
+}
+
+PyRef<Tensor> tensor_from_numpy(PyObject* o) {
+  if (!PyArray_Check(o)) type_error("from_numpy: expected an np.ndarray, but got %.100s", type_name(o));
+  PyArrayObject* a = as_array(o);
+  DType dtype;
+  if (!dtype_of_numpy(PyArray_TYPE(a), &dtype)) {
+    PyRef<> name = check(PyObject_Str(reinterpret_cast<PyObject*>(PyArray_DESCR(a))));
+    type_error("can't convert a given np.ndarray to a tensor - it has an invalid type: %U. The only supported types "
+               "are: float64, float32, float16, int64, int32, int16, int8, uint8 and bool.", name.get());
+  }
+  int64_t item = itemsize(dtype);
+  bool describable = PyArray_ISALIGNED(a) && PyArray_ISNOTSWAPPED(a);
+  int n = PyArray_NDIM(a);
+  int64_t sizes[kMaxDim], strides[kMaxDim];
+  int64_t low = 0, high = item;  // the bytes around the first element that the elements reach
+  bool empty = false;
+  for (int d = 0; d < n; ++d) {
+    sizes[d] = PyArray_DIM(a, d);
+    int64_t step = PyArray_STRIDE(a, d);
+    if (step % item) describable = describable && sizes[d] <= 1;
+    strides[d] = step / item;
+    empty = empty || sizes[d] == 0;
+    if (sizes[d] > 1) (step < 0 ? low : high) += step * (sizes[d] - 1);
+  }
+  if (!describable) {
+    // A copy in NumPy's native form of the type: strides that do not count elements, swapped bytes, odd addresses.
+    PyRef<> copy = check(PyArray_FromArray(a, PyArray_DescrFromType(info(dtype).numpy_type),
+                                           NPY_ARRAY_CARRAY | NPY_ARRAY_ENSURECOPY));
+    return tensor_from_numpy(copy.get());
+  }
+  if (empty) low = high = 0;
+  char* first = static_cast<char*>(PyArray_DATA(a));
+  PyRef<Storage> storage = wrap_memory(dtype, first + low, high - low, kCPU, !PyArray_ISWRITEABLE(a),
+                                       PyRef<>::borrow(o));
+  return new_tensor_on(std::move(storage), dtype, {sizes, n}, {strides, n}, -low / item);
+}
+
+PyRef<Tensor> tensor_from_result(PyRef<> result) {
+  if (PyArray_Check(result.get())) return tensor_from_numpy(result.get());
+  PyRef<> array = check(PyArray_FromAny(result.get(), nullptr, 0, 0, NPY_ARRAY_ENSUREARRAY, nullptr));
+  return tensor_from_numpy(array.get());
+}
+
+void copy_into(Tensor* dst, Tensor* src) {
+  require_writable(dst, "copy_");
+  check(PyArray_CopyInto(as_array(numpy_view(dst)), as_array(numpy_view(src))));
+}
+
+void require_writable(const Tensor* t, const char* function) {
+  if (t->readonly())
+    runtime_error("%s: the tensor of size %s shares read-only memory and cannot be written", function,
+                  format_dims(t->sizes()).c_str());
+}
+
+}  // namespace torchlite

@@ -1,0 +1,54 @@
+#include "utils/errors.h"
+
+#include <cstdarg>
+
+namespace torchlite {
+
+namespace {
+[[noreturn]] void raise_v(PyObject* type, const char* format, va_list args) {
+  PyErr_FormatV(type, format, args);
+  throw PyError();
+}
+}  // namespace
+
+void raise(PyObject* type, const char* format, ...) {
+  va_list args;
+  va_start(args, format);
+  raise_v(type, format, args);
+}
+void runtime_error(const char* format, ...) {
+  va_list args;
+  va_start(args, format);
+  raise_v(PyExc_RuntimeError, format, args);
+}
+void type_error(const char* format, ...) {
+  va_list args;
+  va_start(args, format);
+  raise_v(PyExc_TypeError, format, args);
+}
+void value_error(const char* format, ...) {
+  va_list args;
+  va_start(args, format);
+  raise_v(PyExc_ValueError, format, args);
+}
+void index_error(const char* format, ...) {
+  va_list args;
+  va_start(args, format);
+  raise_v(PyExc_IndexError, format, args);
+}
+
+void translate_exception() noexcept {
+  try {
+    throw;
+  } catch (const PyError&) {
+    if (!PyErr_Occurred()) PyErr_SetString(PyExc_SystemError, "an error was reported without an exception");
+  } catch (const std::bad_alloc&) {
+    PyErr_NoMemory();
+  } catch (const std::exception& e) {
+    PyErr_SetString(PyExc_RuntimeError, e.what());
+  } catch (...) {
+    PyErr_SetString(PyExc_SystemError, "unknown C++ exception");
+  }
+}
+
+}  // namespace torchlite
