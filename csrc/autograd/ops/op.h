@@ -39,7 +39,7 @@ struct Param {
 };
 
 inline constexpr int kMaxParams = 12;
-inline constexpr int kMaxOutputs = 4;
+inline constexpr int kMaxOutputs = 6;
 
 // Results of a forward.
 struct Outputs {
@@ -151,6 +151,9 @@ struct Row {
   std::vector<uint32_t> uses = {};
   uint32_t flags = 0;
   int outputs = 1;
+  // Further results of the forward that are only saved, never returned: activations a fused backward needs. They
+  // follow the visible ones in Outputs and in the out(k) masks.
+  int hidden_outputs = 0;
   // Results that carry no gradient (indices): bit k.
   uint32_t non_differentiable = 0;
 };
