@@ -61,6 +61,8 @@ setup(
     ext_modules=[Extension(
         "torchlite._C",
         sources=sorted(str(p.relative_to(ROOT)) for p in ROOT.glob("csrc/**/*.cpp")),
+        # Any header newer than the extension sends the build to the objects, which know which headers are theirs.
+        depends=sorted(str(p.relative_to(ROOT)) for p in ROOT.glob("csrc/**/*.h")),
         include_dirs=["csrc", numpy.get_include()],
         extra_compile_args=FLAGS + shlex.split(os.environ.get("TORCHLITE_CFLAGS", "")),
         extra_link_args=shlex.split(os.environ.get("TORCHLITE_LDFLAGS", "")),

@@ -1,0 +1,3 @@
+"""Loads the plugins that the whole suite runs under."""
+
+pytest_plugins = ["leak_harness"]

@@ -1,0 +1,206 @@
+"""The leak harness: a pytest plugin that re-runs every test and fails the one that grows on each re-run.
+
+A test's first pass fills caches and imports modules. The plugin then counts, runs the test again and counts again.
+No growth: done, which is the ordinary case and costs one more run of the test. Growth: it runs again, and only a
+counter that grew on every one of `CONFIRMATIONS` further runs fails the test, so that a cache or a growing free list
+never does.
+
+What is counted, after a full collection:
+  live objects of each type of `torchlite._C`, and the bytes that its allocator has handed out: exact;
+  objects that the collector tracks, blocks of the object allocator, and on a debug build the total of reference counts.
+
+Function-scoped fixtures are torn down and set up afresh for each run. A hypothesis test is re-run with a few fixed
+examples and judged by the exact counters alone, since hypothesis keeps notes of its own.
+
+`@pytest.mark.no_leak_check(reason="...")` exempts a test, `--no-leak-check` all of them.
+"""
+
+import gc
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from _pytest.tmpdir import tmppath_result_key
+
+CONFIRMATIONS = 3
+# The interpreter's own caches and free lists take many runs to settle, so blocks alone need many confirmations.
+# A test that is too slow for them is judged by the other counters.
+BLOCK_CONFIRMATIONS = 64
+BLOCK_SECONDS = 1.0
+FREEZE_EVERY = 64
+
+
+def references_count():
+    """True on a debug CPython whose NumPy was compiled for it: a release NumPy takes references without counting."""
+    if not hasattr(sys, "gettotalrefcount"):
+        return False
+    import numpy._core._multiarray_umath as umath
+
+    return "d-" in Path(umath.__file__).name
+
+
+REFERENCES = references_count()
+
+
+def pytest_addoption(parser):
+    parser.addoption("--no-leak-check", action="store_true", help="run each test once, without the leak harness")
+
+
+def pytest_configure(config):
+    if not config.getoption("--no-leak-check"):
+        config.pluginmanager.register(LeakHarness(), "leak-harness")
+
+
+def extension():
+    """`torchlite._C` if the tests have imported it, else None."""
+    return sys.modules.get("torchlite._C")
+
+
+def exact_counters():
+    """Counters of the extension, which return to the same value whenever nothing leaks."""
+    module, counts = extension(), {}
+    if hasattr(module, "_live_objects"):
+        counts.update({f"live {name} objects": n for name, n in module._live_objects().items()})
+    if hasattr(module, "_memory_stats"):
+        counts["allocated bytes"] = module._memory_stats()["allocated_bytes"]
+    return counts
+
+
+def counters(exact_only=False):
+    gc.collect()
+    if exact_only:
+        return exact_counters()
+    # Read before anything is allocated for the answer.
+    blocks = sys.getallocatedblocks()
+    references = sys.gettotalrefcount() if REFERENCES else 0
+    tracked = len(gc.get_objects())
+    counts = exact_counters()
+    counts["allocated blocks"] = blocks
+    counts["references"] = references
+    counts["tracked objects"] = tracked
+    return counts
+
+
+def grown(before, after):
+    return {name: after[name] - before.get(name, 0) for name in after if after[name] > before.get(name, 0)}
+
+
+def growth(run, exact_only=False):
+    """Calls `run` until no counter has grown every time; the counters that always did, with their last growth.
+
+    The first call may still warm something up and is not counted against the test."""
+    answer = counters(exact_only)  # alive while `before` is counted, as `before` is while `after` is
+    before = counters(exact_only)
+    del answer
+    run()
+    after = counters(exact_only)
+    suspects = grown(before, after)
+    done, start = 0, time.monotonic()
+    while suspects:
+        only_blocks = set(suspects) == {"allocated blocks"}
+        if done >= (BLOCK_CONFIRMATIONS if only_blocks else CONFIRMATIONS):
+            return suspects
+        if only_blocks and done >= CONFIRMATIONS and time.monotonic() - start > BLOCK_SECONDS:
+            return {}
+        before = after
+        run()
+        after = counters(exact_only)
+        now = grown(before, after)
+        suspects = {name: now[name] for name in suspects if name in now}
+        done += 1
+    return {}
+
+
+def has_state(item):
+    """True if a function-scoped fixture of `item` is more than a parameter."""
+    parameters = getattr(item, "callspec", None)
+    direct = parameters.params if parameters else {}
+    return any(definition.scope == "function" and not (name in direct and definition.baseid == "")
+               for name, definitions in item._fixtureinfo.name2fixturedefs.items() for definition in definitions)
+
+
+def set_up_again(item):
+    """Tears the function-scoped fixtures of `item` down and replaces them by fresh ones.
+
+    pytest notes a finalizer at the item and at each wider fixture that the fresh ones use; the spent notes are dropped
+    so that they don't look like a leak."""
+    wider = [d for definitions in item._fixtureinfo.name2fixturedefs.values() for d in definitions
+             if d.scope != "function"]
+    noted = [len(d._finalizers) for d in wider]
+    item.stash.setdefault(tmppath_result_key, {})
+    finalizers = item.session._setupstate.stack[item][0]
+    while len(finalizers) > 1:  # the first one is the item's own teardown
+        finalizers.pop()()
+    item.funcargs = {}
+    item._initrequest()
+    item._request._fillfixtures()
+    for definition, length in zip(wider, noted, strict=True):
+        del definition._finalizers[length:]
+
+
+def with_few_examples(test):
+    """`test`, a hypothesis test, made to draw the same few examples on each call; and how to undo that."""
+    from hypothesis import Phase, settings
+
+    usual = test._hypothesis_internal_use_settings
+    few = settings(usual, max_examples=3, database=None, derandomize=True, phases=[Phase.explicit, Phase.generate])
+    target = getattr(test, "__func__", test)
+    target._hypothesis_internal_use_settings = few
+
+    def undo():
+        target._hypothesis_internal_use_settings = usual
+
+    return undo
+
+
+class LeakHarness:
+    def __init__(self):
+        self.calls = 0
+
+    def pytest_collection_finish(self, session):
+        self.settle()
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_setup(self, item):
+        for marker in item.iter_markers("no_leak_check"):
+            if not marker.kwargs.get("reason"):
+                pytest.fail("no_leak_check needs a reason", pytrace=False)
+        self.calls += 1
+        if self.calls % FREEZE_EVERY == 0:
+            self.settle()
+
+    def settle(self):
+        """Moves what is alive out of the collector's sight: later collections only look at what came after."""
+        gc.collect()
+        gc.freeze()
+
+    def pytest_sessionfinish(self, session):
+        gc.unfreeze()
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_pyfunc_call(self, pyfuncitem):
+        result = yield
+        if pyfuncitem.get_closest_marker("no_leak_check") is None:
+            self.check(pyfuncitem)
+        return result
+
+    def check(self, item):
+        test, stateful = item.obj, has_state(item)
+        names = item._fixtureinfo.argnames
+        hypothesis_test = getattr(test, "is_hypothesis_test", False)
+
+        def run():
+            if stateful:
+                set_up_again(item)
+            test(**{name: item.funcargs[name] for name in names})
+
+        undo = with_few_examples(test) if hypothesis_test else None
+        try:
+            leaks = growth(run, exact_only=hypothesis_test)
+        finally:
+            if undo:
+                undo()
+        if leaks:
+            lines = "".join(f"\n  {name}: +{n} on every run" for name, n in sorted(leaks.items()))
+            pytest.fail(f"leak: the test passes, but each re-run leaves more behind{lines}", pytrace=False)

@@ -1,0 +1,131 @@
+"""Runs each program of programs.py with its n-th allocation failing, for every n. `run.py [NAME ...]`
+
+Each program runs in a child process with nomem.cpp preloaded, twice: once the n-th allocation alone fails, once every
+one from the n-th on. The answer must be MemoryError or success; the program's own check then looks at the state, and
+the live objects of the extension must be as many as before."""
+
+import ctypes
+import gc
+import os
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+HERE = Path(__file__).parent
+CACHE = HERE.parent.parent / ".cache"
+LIBRARY = CACHE / "libnomem.so"
+MOST = 20_000
+SECONDS = 300
+
+
+def build():
+    CACHE.mkdir(exist_ok=True)
+    source = HERE / "nomem.cpp"
+    if not LIBRARY.exists() or LIBRARY.stat().st_mtime < source.stat().st_mtime:
+        compiler = os.environ.get("CXX") or sysconfig.get_config_var("CXX") or "g++"
+        flags = ["-std=c++20", "-O1", "-g", "-shared", "-fPIC"]
+        subprocess.run([*compiler.split(), *flags, source, "-o", LIBRARY, "-ldl"], check=True)
+
+
+def live(module):
+    gc.collect()
+    return {name: n for name, n in module._live_objects().items() if n} if hasattr(module, "_live_objects") else {}
+
+
+def run_program(program, every):
+    """Fails allocation 1, 2, ... of `program`; yields a line for each n that went wrong, and last the count."""
+    import torchlite._C as module
+
+    library = ctypes.PyDLL(str(LIBRARY))
+    library.nomem_disarm.restype = ctypes.c_long
+    if library.nomem_install():
+        raise RuntimeError("the extension or the interpreter's allocator was not found")
+    warm = program.setup()
+    program.body(warm)
+    program.check(warm, True)
+    del warm
+    before = live(module)
+    for n in range(1, MOST):
+        print(n, end="\r", flush=True)
+        state, problem, done = program.setup(), None, False
+        library.nomem_arm(ctypes.c_long(n), every)
+        try:
+            program.body(state)
+            done = True
+        except MemoryError:
+            pass
+        except BaseException as error:
+            library.nomem_disarm()
+            problem = f"{type(error).__name__}: {error}"
+        seen = library.nomem_disarm()
+        if problem is None:
+            try:
+                program.check(state, done)
+            except Exception as error:
+                problem = f"the state afterwards is wrong ({'success' if done else 'MemoryError'}): {error!r}"
+        del state
+        after = live(module)
+        if problem is None and after != before:
+            problem = f"live objects went from {before} to {after}"
+            before = after
+        if problem:
+            yield f"n={n}: {problem}"
+        if done and seen < n:
+            yield n - 1
+            return
+    yield f"still failing after {MOST} allocations"
+
+
+def child(name, every):
+    from programs import PROGRAMS
+
+    problems = 0
+    for line in run_program(PROGRAMS[name], every):
+        if isinstance(line, int):
+            print(f"\rDONE {line}", flush=True)
+        else:
+            problems += 1
+            print(f"\rPROBLEM {line}", flush=True)
+            if problems == 10:
+                break
+    return problems > 0
+
+
+def run_child(name, every):
+    """True if the program came through; prints what happened."""
+    command = [sys.executable, "-X", "faulthandler", __file__, "--child", name, str(every)]
+    environment = {**os.environ, "LD_PRELOAD": str(LIBRARY), "PYTHONPATH": os.environ.get("PYTHONPATH", "")}
+    try:
+        result = subprocess.run(command, env=environment, capture_output=True, text=True, errors="replace",
+                                timeout=SECONDS, check=False)
+        output, errors, code = result.stdout, result.stderr, result.returncode
+    except subprocess.TimeoutExpired as expired:
+        output, errors, code = (expired.stdout or b"").decode(), "", "timeout"
+    parts = [part for part in output.replace("\r", "\n").split("\n") if part.strip()]
+    problems = [part[8:] for part in parts if part.startswith("PROBLEM ")]
+    counts = [part[5:] for part in parts if part.startswith("DONE ")]
+    if code not in (0, 1) or (code and not problems):
+        last = next((part for part in reversed(parts) if part.isdigit()), "0")
+        problems.append(f"n={last}: exit {code}\n{errors[-3000:]}")
+    mode = "every one from the n-th on" if every else "the n-th alone"
+    count = counts[0] if counts else "?"
+    print(f"{'FAILED' if problems else 'ok    '} {name} ({mode}): {count} allocations", flush=True)
+    for problem in problems:
+        print(f"       {problem}", flush=True)
+    return not problems
+
+
+def main(names):
+    if names[:1] == ["--child"]:
+        return child(names[1], int(names[2]))
+    build()
+    from programs import PROGRAMS
+
+    outcomes = [run_child(name, every) for name in (names or PROGRAMS) for every in (0, 1)]
+    print(f"{sum(outcomes)} passed, {len(outcomes) - sum(outcomes)} failed")
+    return not all(outcomes)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
