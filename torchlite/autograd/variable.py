@@ -1,0 +1,141 @@
+"""Variable: a tensor with its gradient and its place in the graph.
+
+Properties, operators and methods come from ``_C._VariableBase``; this class adds what is rare enough for Python.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any
+
+from .. import _C
+
+
+def _attribute_slots(cls: type) -> list[str]:
+    """The names, as stored, of the ``__slots__`` that Python subclasses of Variable added."""
+    names = []
+    for base in cls.__mro__:
+        slots = base.__dict__.get("__slots__", ())
+        for slot in (slots,) if isinstance(slots, str) else slots:
+            if slot.startswith("__") and not slot.endswith("__"):
+                slot = f"_{base.__name__.lstrip('_')}{slot}"
+            if slot not in ("__dict__", "__weakref__"):
+                names.append(slot)
+    return names
+
+
+def _attributes(variable: Variable) -> dict[str, Any]:
+    """Everything that a user has set on ``variable``: its ``__dict__`` and the filled ``__slots__`` of its class."""
+    attributes = {name: getattr(variable, name) for name in _attribute_slots(type(variable)) if hasattr(variable, name)}
+    attributes.update(getattr(variable, "__dict__", ()))
+    return attributes
+
+
+def _rebuild(cls: type, data: Any) -> Any:
+    """A leaf of class ``cls``, made without calling the constructor of a subclass."""
+    return _C._VariableBase.__new__(cls, data)
+
+
+class Variable(_C._VariableBase):
+    """Variable(data, requires_grad=False, volatile=False)
+
+    A tensor that takes part in automatic differentiation. ``data`` is a tensor or an array, whose memory is shared.
+
+    ``requires_grad`` asks for a gradient: ``backward`` of a result then adds it to ``grad``. ``volatile`` marks an input
+    of pure inference: whatever is computed from it is volatile and has no graph. Both at once are a RuntimeError.
+    """
+
+    __slots__ = ()
+
+    _execution_engine = _C._ImperativeEngine()
+
+    def backward(
+        self,
+        gradient: Any = None,
+        retain_graph: bool | None = None,
+        create_graph: bool | None = None,
+        retain_variables: bool | None = None,
+    ) -> None:
+        """Adds the gradient of this Variable to ``grad`` of every leaf that it depends on.
+
+        ``gradient``: a tensor, array or Variable of this Variable's size; may be left out if it has one element.
+        ``retain_graph`` keeps what the graph has saved, so that backward can run through it again (default:
+        ``create_graph``). ``create_graph`` makes the gradients differentiable (default: whether ``gradient`` is a
+        Variable that isn't volatile). ``retain_variables`` is the former name of ``retain_graph``.
+
+        RuntimeError if this Variable doesn't require grad, if a gradient is needed or has a different size, or if the
+        graph has been freed.
+        """
+        if retain_variables is None and create_graph is None and not isinstance(gradient, _C._VariableBase):
+            Variable._execution_engine.run_backward((self,), (engine.seed(self, gradient, True),), bool(retain_graph))
+        else:
+            engine.backward(self, gradient, retain_graph, create_graph, retain_variables)
+
+    def register_hook(self, hook: Callable) -> Any:
+        """Calls ``hook(gradient)`` whenever a gradient of this Variable has been computed.
+
+        Hooks run in the order of registration. One that returns a Variable replaces the gradient; it must not write into
+        its argument. Returns a handle with a method ``remove()``. RuntimeError if the Variable doesn't require grad.
+        """
+        if self.volatile:
+            raise RuntimeError("cannot register a hook on a volatile variable")
+        if not self.requires_grad:
+            raise RuntimeError("cannot register a hook on a variable that doesn't require gradient")
+        from ..utils.hooks import RemovableHandle
+
+        hooks = self._backward_hooks
+        if hooks is None:
+            hooks = self._backward_hooks = OrderedDict()
+            if self.grad_fn is not None:
+                self.grad_fn._register_hook_dict(self)
+        handle = RemovableHandle(hooks)
+        hooks[handle.id] = hook
+        return handle
+
+    def reinforce(self, reward: Any) -> None:
+        """Gives the stochastic Function that made this Variable its reward: a tensor of this size, or a number."""
+        from .stochastic_function import StochasticFunction
+
+        if not isinstance(self.grad_fn, StochasticFunction):
+            raise RuntimeError("reinforce() can be only called on outputs of stochastic functions")
+        self.grad_fn._reinforce(reward)
+
+    def __repr__(self):
+        return "Variable containing:\n" + repr(self.data).lstrip("\n")
+
+    def __deepcopy__(self, memo):
+        if not self.is_leaf:
+            raise RuntimeError(
+                "Only Variables created explicitly by the user (graph leaves) support the deepcopy protocol at the moment"
+            )
+        if id(self) in memo:
+            return memo[id(self)]
+        result = _C._VariableBase.__new__(
+            type(self), self.data.clone(), requires_grad=self.requires_grad, volatile=self.volatile
+        )
+        memo[id(self)] = result  # before the attributes, which may refer to this Variable
+        for name, value in _attributes(self).items():
+            setattr(result, name, copy.deepcopy(value, memo))
+        return result
+
+    def __reduce_ex__(self, protocol):
+        state: tuple = (self.requires_grad, self.volatile, self._backward_hooks)
+        attributes = _attributes(self)
+        if attributes:
+            state += (attributes,)
+        return _rebuild, (type(self), self.data), state
+
+    def __setstate__(self, state):
+        if not self.is_leaf:
+            raise RuntimeError("__setstate__ can be only called on leaf variables")
+        requires_grad, volatile, hooks, *attributes = state
+        self.requires_grad = requires_grad
+        self.volatile = volatile
+        self._backward_hooks = hooks
+        for name, value in attributes[0].items() if attributes else ():
+            setattr(self, name, value)
+
+
+from . import engine  # noqa: E402  (it needs Variable)
