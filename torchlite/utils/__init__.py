@@ -1,0 +1,1 @@
+"""Helpers that the rest of the package shares; see `torchlite.utils.hooks`."""
