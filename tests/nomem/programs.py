@@ -1,0 +1,187 @@
+"""The programs that make nomem fails allocations in, and that the reference-total check repeats.
+
+`setup()` makes the inputs, `body(state)` is the part in which an allocation fails, `check(state, done)` raises if the
+state afterwards is wrong; `done` tells whether the body came through."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from torchlite import Variable
+from torchlite.autograd import Function
+
+
+class Program(NamedTuple):
+    setup: Callable[[], Any]
+    body: Callable[[Any], Any]
+    check: Callable[[Any, bool], None]
+
+
+PROGRAMS: dict[str, Program] = {}
+
+
+def program(setup, check=lambda state, done: None):
+    """Registers the decorated function as the body of a program of its name."""
+    def register(body):
+        PROGRAMS[body.__name__.replace("_", "-")] = Program(setup, body, check)
+        return body
+
+    return register
+
+
+def values(variable):
+    return np.asarray(variable.data).tolist()
+
+
+def two_leaves():
+    return [Variable(np.array([1.0, 2.0, 3.0]), requires_grad=True),
+            Variable(np.array([4.0, 5.0, 6.0]), requires_grad=True)]
+
+
+def leaves_unchanged(state, done):
+    x, y = state[:2]
+    assert values(x) == [1, 2, 3] and values(y) == [4, 5, 6]
+    assert x.grad is None and y.grad is None
+    assert x._version == 0 and y._version == 0
+
+
+def gradients_whole(state, done):
+    """A gradient is the whole right answer or absent, and present if the body came through."""
+    x, y = state[:2]
+    assert values(x) == [1, 2, 3] and values(y) == [4, 5, 6]
+    for leaf, right in ((x, values(y)), (y, values(x))):
+        assert leaf.grad is None and not done or values(leaf.grad) == right
+
+
+@program(lambda: np.array([1.0, 2.0]))
+def construct(array):
+    Variable(array, requires_grad=True)
+    Variable(array, volatile=True)
+
+
+@program(two_leaves, leaves_unchanged)
+def op(state):
+    x, y = state
+    x * y + 2.0
+
+
+@program(two_leaves, leaves_unchanged)
+def broadcast_op(state):
+    x, y = state
+    x.view(3, 1) * y
+
+
+@program(two_leaves, leaves_unchanged)
+def many_ops(state):
+    x, y = state
+    ((x.exp() - y.tanh()) ** 2).sum().sqrt()
+    x.view(1, 3).mm(y.view(3, 1))
+
+
+@program(two_leaves, leaves_unchanged)
+def index(state):
+    x, _ = state
+    x[1:]
+    x[0]
+
+
+@program(two_leaves, gradients_whole)
+def backward(state):
+    x, y = state
+    (x * y).sum().backward()
+
+
+@program(two_leaves, gradients_whole)
+def backward_twice(state):
+    x, y = state
+    (x * y).sum().backward()
+    x.grad = None
+    y.grad = None
+    (x * y).sum().backward()
+
+
+def accumulated():
+    state = two_leaves()
+    (state[0] * state[1]).sum().backward()
+    return state
+
+
+def accumulated_whole(state, done):
+    for leaf, once in ((state[0], [4, 5, 6]), (state[1], [1, 2, 3])):
+        twice = [2 * v for v in once]
+        assert values(leaf.grad) == twice or not done and values(leaf.grad) == once
+
+
+@program(accumulated, accumulated_whole)
+def accumulate(state):
+    x, y = state
+    (x * y).sum().backward()
+
+
+@program(two_leaves)
+def double_backward(state):
+    x, y = state
+    (x * y * x).sum().backward(Variable(np.ones(1)))
+    x.grad.sum().backward()
+
+
+@program(two_leaves, gradients_whole)
+def hook(state):
+    x, y = state
+    z = x * y
+    handle = z.register_hook(lambda gradient: gradient * 1.0)
+    z.sum().backward()
+    handle.remove()
+
+
+@program(two_leaves)
+def in_place(state):
+    x, _ = state
+    z = x * 1.0
+    z.add_(1.0)
+    z.mul_(2.0)
+
+
+def in_place_whole(state, done):
+    z = state[0]
+    assert (values(z), z._version) == (([2.0, 3.0], 1) if done else ([1.0, 2.0], 0))
+
+
+@program(lambda: [Variable(np.array([1.0, 2.0]))], in_place_whole)
+def in_place_alone(state):
+    state[0].add_(1.0)
+
+
+@program(two_leaves, leaves_unchanged)
+def free(state):
+    x, y = state
+    z = x
+    for _ in range(20):
+        z = z * y
+    del z
+
+
+class Square(Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * x
+
+    @staticmethod
+    def backward(ctx, gradient):
+        (x,) = ctx.saved_variables
+        return gradient * x * 2.0
+
+
+@program(two_leaves)
+def python_function(state):
+    x, _ = state
+    Square.apply(x).sum().backward()
+
+
+@program(two_leaves, leaves_unchanged)
+def cycle(state):
+    x, y = state
+    z = x * y
+    z.register_hook(lambda gradient, z=z: None)
