@@ -55,7 +55,7 @@ def _prepare(outputs: tuple, gradients: Any, create_graph: bool | None) -> tuple
     if create_graph is None:
         create_graph = any(isinstance(g, Variable) and not g.volatile for g in gradients)
     create_graph = bool(create_graph)
-    return tuple(seed(o, g, not create_graph) for o, g in zip(outputs, gradients)), create_graph
+    return tuple(seed(o, g, not create_graph) for o, g in zip(outputs, gradients, strict=True)), create_graph
 
 
 def backward(
@@ -92,9 +92,10 @@ def grad(
 ) -> tuple:
     """The gradients of the sum of ``outputs`` with respect to each of ``inputs``, as a tuple of Variables.
 
-    ``outputs`` and ``inputs``: a Variable or a sequence of them; ``grad_outputs`` as in :func:`backward`. No ``grad`` is
-    changed, unless ``only_inputs`` is False: then leaves that aren't among ``inputs`` accumulate theirs.
-    ``create_graph`` makes the results differentiable (default: whether some gradient is a Variable that isn't volatile).
+    ``outputs`` and ``inputs``: a Variable or a sequence of them; ``grad_outputs`` as in :func:`backward`. No ``grad``
+    is changed, unless ``only_inputs`` is False: then leaves that aren't among ``inputs`` accumulate theirs.
+    ``create_graph`` makes the results differentiable (default: whether some gradient is a Variable that isn't
+    volatile).
 
     RuntimeError if an input isn't part of the graph of the outputs.
     """

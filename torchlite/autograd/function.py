@@ -25,7 +25,7 @@ class _ContextMethodMixin:
     __slots__ = ()
 
     def save_for_backward(self, *tensors):
-        """Keeps inputs or outputs of ``forward`` (or None) for ``backward``, which finds them in ``saved_variables``."""
+        """Keeps inputs or outputs of ``forward`` (or None) for ``backward``: it finds them in ``saved_variables``."""
         self.to_save = tensors
 
     def mark_dirty(self, *tensors):

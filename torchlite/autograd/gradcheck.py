@@ -69,7 +69,7 @@ def iter_tensors(x: Any, only_requiring_grad: bool = False) -> Iterator[Any]:
 
 
 def iter_variables(x: Any) -> Iterator[tuple[Any, Any]]:
-    """A pair (tensor of ``grad``, data) for each Variable in ``x`` that requires grad; (None, None) if it has no grad."""
+    """A pair (tensor of ``grad``, data) for each Variable in ``x`` that requires grad; (None, None) without grad."""
     for v in _differentiable(x):
         yield (None, None) if v.grad is None else (v.grad.data, v.data)
 
@@ -120,10 +120,10 @@ def contiguous(input: Any) -> Any:
 
 
 def get_numerical_jacobian(fn: Callable, input: Any, target: Any, eps: float = 1e-3) -> Any:
-    """The jacobian of ``fn(input)`` by central differences, for the tensors and Variables of ``target`` within ``input``.
+    """The jacobian of ``fn(input)`` by central differences, for the tensors and Variables of ``target``.
 
-    The elements of ``target`` are changed in their own memory, one at a time, and set back. ``fn`` returns one tensor or
-    Variable.
+    ``target`` is ``input`` or a part of it; its elements are changed in their own memory, one at a time, and set back.
+    ``fn`` returns one tensor or Variable.
     """
 
     def evaluate():
@@ -131,7 +131,7 @@ def get_numerical_jacobian(fn: Callable, input: Any, target: Any, eps: float = 1
         return _doubles(output.data if isinstance(output, Variable) else output)
 
     jacobian = make_jacobian(target, evaluate().size)
-    for tensor, columns in zip(list(iter_tensors(target, True)), list(iter_tensors(jacobian))):
+    for tensor, columns in zip(list(iter_tensors(target, True)), list(iter_tensors(jacobian)), strict=True):
         array, rows = _array(tensor), _array(columns)
         for i, index in enumerate(np.ndindex(*array.shape)):
             original = array[index].copy()
@@ -165,7 +165,8 @@ def _analytical(input: Any, output: Variable, create_graph: bool) -> tuple[Any, 
     seed = np.zeros(output.data.numel())
     for i in range(seed.size):
         seed[i] = 1
-        for v, column, g in zip(leaves, columns, _backward_once(leaves, output, seed, create_graph)):
+        gradients = _backward_once(leaves, output, seed, create_graph)
+        for v, column, g in zip(leaves, columns, gradients, strict=True):
             if g is None:
                 continue
             if g.data.size() != v.data.size():
@@ -186,7 +187,7 @@ def get_analytical_jacobian(input: Any, output: Variable) -> tuple[Any, bool, bo
     again, right_sizes_again = _analytical(input, output, create_graph=False)
     same = all(
         np.array_equal(_array(a), _array(b), equal_nan=True)
-        for a, b in zip(iter_tensors(jacobian), iter_tensors(again))
+        for a, b in zip(iter_tensors(jacobian), iter_tensors(again), strict=True)
     )
     return jacobian, same, right_sizes and right_sizes_again
 
@@ -199,14 +200,15 @@ class _Failure(Exception):
 
 
 def _compare(numerical: Any, analytical: Any, atol: float, rtol: float, what: str) -> None:
-    for i, (n, a) in enumerate(zip(iter_tensors(numerical), iter_tensors(analytical))):
+    for i, (n, a) in enumerate(zip(iter_tensors(numerical), iter_tensors(analytical), strict=True)):
         n, a = _array(n), _array(a)
         wrong = ~(np.abs(a - n) <= atol + rtol * np.abs(n))  # negated so that NaN is wrong
         if wrong.any():
             row, column = np.argwhere(wrong)[0]
             raise _Failure(
-                f"{what} of input {i} differ in {int(wrong.sum())} of {wrong.size} entries; first at input element {row}, "
-                f"output element {column}: numerical {n[row, column]:.9g}, analytical {a[row, column]:.9g}"
+                f"{what} of input {i} differ in {int(wrong.sum())} of {wrong.size} entries; first at input "
+                f"element {row}, output element {column}: numerical {n[row, column]:.9g}, "
+                f"analytical {a[row, column]:.9g}"
             )
 
 
@@ -214,7 +216,8 @@ def _check_output(fn: Callable, inputs: tuple, output: Variable, eps: float, ato
     leaves = list(_differentiable(inputs))
     numerical = get_numerical_jacobian(fn, inputs, inputs, eps)
     if not output.requires_grad:
-        _compare(numerical, make_jacobian(inputs, output.data.numel()), atol, rtol, "output requires no grad; derivatives")
+        zero = make_jacobian(inputs, output.data.numel())
+        _compare(numerical, zero, atol, rtol, "the output requires no grad; derivatives")
         return
     analytical, same, right_sizes = get_analytical_jacobian(inputs, output)
     if not right_sizes:
@@ -262,11 +265,11 @@ def gradcheck(
 ) -> bool:
     """Whether the gradients of ``func(*inputs)`` agree with central differences of step ``eps``.
 
-    ``func`` takes ``inputs``, a sequence of Variables, nested sequences of them and other values, and returns a Variable
-    or a tuple of them. Derivatives are compared entry by entry: ``|analytical - numerical| <= atol + rtol *
-    |numerical|``, with and without ``create_graph``. The check also fails if two runs of backward differ in a bit, if a
-    gradient's size is not its input's, or if a zero gradient gives anything but zeros. If no output requires grad, the
-    numerical derivatives must be zero.
+    ``func`` takes ``inputs``, a sequence of Variables, nested sequences of them and other values, and returns a
+    Variable or a tuple of them. Derivatives are compared entry by entry: ``|analytical - numerical| <= atol + rtol *
+    |numerical|``, with and without ``create_graph``. The check also fails if two runs of backward differ in a bit, if
+    a gradient's size is not its input's, or if a zero gradient gives anything but zeros. If no output requires grad,
+    the numerical derivatives must be zero.
 
     The inputs that require grad should be DoubleTensors. Their data and ``grad`` are as before when it returns.
     ``raise_exception`` turns a failure into RuntimeError that says what differed.
@@ -289,7 +292,7 @@ def gradcheck(
             raise RuntimeError(f"gradcheck: {failure}") from None
         return False
     finally:
-        for v, g in zip(leaves, kept):
+        for v, g in zip(leaves, kept, strict=True):
             v.grad = g
     return True
 
@@ -311,10 +314,11 @@ def gradgradcheck(
     rtol: float = 1e-3,
     raise_exception: bool = False,
 ) -> bool:
-    """Whether the second derivatives of ``func(*inputs)`` agree with differences of its gradients; see :func:`gradcheck`.
+    """Whether the second derivatives of ``func(*inputs)`` agree with differences of its gradients.
 
     ``grad_outputs``: for each output a Variable of its size, with which the gradients are formed and for which they are
     differentiated too, if it requires grad. If left out they are drawn from a normal distribution with a fixed seed.
+    All else is as in :func:`gradcheck`.
     """
     inputs = _as_tuple(inputs)
     outputs = [o for o in _as_tuple(func(*inputs)) if isinstance(o, Variable)]
@@ -330,7 +334,7 @@ def gradgradcheck(
 
     def gradients(*arguments):
         results = [o for o in _as_tuple(func(*arguments[:-n])) if isinstance(o, Variable)]
-        pairs = [(o, g) for o, g in zip(results, arguments[-n:]) if o.requires_grad]
+        pairs = [(o, g) for o, g in zip(results, arguments[-n:], strict=True) if o.requires_grad]
         leaves = tuple(_differentiable(arguments[:-n]))
         found = grad([o for o, _ in pairs], leaves, [g for _, g in pairs], create_graph=True)
         return tuple(g for g in found if g is not None)

@@ -15,8 +15,8 @@ def _typename(cls: type) -> str:
 class StochasticFunction(Function):
     """An old-style Function with one random output.
 
-    ``output.reinforce(reward)`` gives the reward; ``backward(reward)`` computes the gradients of the inputs from it. The
-    engine starts such Functions by itself and ignores gradients that arrive at their output.
+    ``output.reinforce(reward)`` gives the reward; ``backward(reward)`` computes the gradients of the inputs from it.
+    The engine starts such Functions by itself and ignores gradients that arrive at their output.
     """
 
     reward: Any = None

@@ -43,8 +43,8 @@ class Variable(_C._VariableBase):
 
     A tensor that takes part in automatic differentiation. ``data`` is a tensor or an array, whose memory is shared.
 
-    ``requires_grad`` asks for a gradient: ``backward`` of a result then adds it to ``grad``. ``volatile`` marks an input
-    of pure inference: whatever is computed from it is volatile and has no graph. Both at once are a RuntimeError.
+    ``requires_grad`` asks for a gradient: ``backward`` of a result then adds it to ``grad``. ``volatile`` marks an
+    input of pure inference: whatever is computed from it is volatile and has no graph. Both at once are a RuntimeError.
     """
 
     __slots__ = ()
@@ -76,8 +76,10 @@ class Variable(_C._VariableBase):
     def register_hook(self, hook: Callable) -> Any:
         """Calls ``hook(gradient)`` whenever a gradient of this Variable has been computed.
 
-        Hooks run in the order of registration. One that returns a Variable replaces the gradient; it must not write into
-        its argument. Returns a handle with a method ``remove()``. RuntimeError if the Variable doesn't require grad.
+        Hooks run in the order of registration. One that returns a Variable replaces the gradient; it must not write
+        into its argument. Returns a handle with a method ``remove()``.
+
+        RuntimeError if the Variable doesn't require grad.
         """
         if self.volatile:
             raise RuntimeError("cannot register a hook on a volatile variable")
@@ -108,7 +110,8 @@ class Variable(_C._VariableBase):
     def __deepcopy__(self, memo):
         if not self.is_leaf:
             raise RuntimeError(
-                "Only Variables created explicitly by the user (graph leaves) support the deepcopy protocol at the moment"
+                "Only Variables created explicitly by the user (graph leaves) "
+                "support the deepcopy protocol at the moment"
             )
         if id(self) in memo:
             return memo[id(self)]
