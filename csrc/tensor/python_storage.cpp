@@ -74,7 +74,7 @@ PyGetSetDef storage_getset[] = {
 }  // namespace
 
 PyTypeObject StorageBase_Type = {
-    PyVarObject_HEAD_INIT(nullptr, 0)
+    .ob_base = PyVarObject_HEAD_INIT(nullptr, 0)
     .tp_name = "torchlite._C._StorageBase",
     .tp_basicsize = sizeof(Storage),
     .tp_dealloc = storage_tp_dealloc,
@@ -98,7 +98,7 @@ void init_storage(PyObject* module) {
   for (int i = 0; i < kDTypes; ++i) {
     names[i] = std::string("torchlite.") + kDTypeInfo[i].name + "Storage";
     StorageTypes[i] = PyTypeObject{
-        PyVarObject_HEAD_INIT(nullptr, 0)
+        .ob_base = PyVarObject_HEAD_INIT(nullptr, 0)
         .tp_name = names[i].c_str(),
         .tp_basicsize = sizeof(Storage),
         .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,

@@ -9,6 +9,7 @@
 
 #include <array>
 #include <initializer_list>
+#include <string>
 #include <vector>
 
 #include "tensor/storage.h"

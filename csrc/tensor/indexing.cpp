@@ -1,0 +1,227 @@
+#include "tensor/indexing.h"
+
+#include <cmath>
+
+#include "tensor/python_tensor.h"
+#include "utils/numpy_api.h"
+
+namespace torchlite {
+
+namespace {
+
+// A view under construction: sizes, strides and offset of what a basic key means.
+struct View {
+  int64_t sizes[kMaxDim], strides[kMaxDim], offset;
+  int n = 0;
+  bool element;  // nothing but ints for every dimension: the key means a number
+
+  void push(int64_t size, int64_t stride) {
+    if (n == kMaxDim) index_error("a tensor has at most %d dimensions, but the index asks for more", kMaxDim);
+    sizes[n] = size;
+    strides[n++] = stride;
+  }
+  PyRef<Tensor> of(Tensor* t) const { return new_view(t, {sizes, n}, {strides, n}, offset); }
+};
+
+bool is_int_item(PyObject* o) {
+  if (PyLong_Check(o)) return !PyBool_Check(o);
+  // Tensors, arrays and Variables have `__index__` too; they are advanced.
+  return PyIndex_Check(o) && !PySequence_Check(o) && !PyMapping_Check(o) && !PyArray_IsScalar(o, Bool);
+}
+
+bool is_basic_item(PyObject* o) { return is_int_item(o) || PySlice_Check(o) || o == Py_None || o == Py_Ellipsis; }
+
+int64_t wrap_index(int64_t i, int64_t size, int dim) {
+  if (i < -size || i >= size)
+    index_error("index %lld is out of range for dimension %d (of size %lld)", static_cast<long long>(i), dim,
+                static_cast<long long>(size));
+  return i < 0 ? i + size : i;
+}
+
+int64_t as_index(PyObject* o) {
+  Py_ssize_t i = PyNumber_AsSsize_t(o, PyExc_IndexError);
+  if (i == -1 && PyErr_Occurred()) throw PyError();
+  return i;
+}
+
+// Follows a basic key; false, with `*v` unspecified, if it is not basic.
+bool basic_view(Tensor* t, PyObject* key, View* v) {
+  bool tuple = PyTuple_Check(key);
+  PyObject* const* items = tuple ? reinterpret_cast<PyTupleObject*>(key)->ob_item : &key;
+  Py_ssize_t n = tuple ? PyTuple_GET_SIZE(key) : 1;
+  int used = 0, ellipses = 0;
+  for (Py_ssize_t i = 0; i < n; ++i) {
+    if (!is_basic_item(items[i])) return false;
+    if (items[i] == Py_Ellipsis) ++ellipses;
+    else if (items[i] != Py_None) ++used;
+  }
+  if (ellipses > 1) index_error("ellipsis can be used at most once, but the index has %d", ellipses);
+  if (used > t->ndim) index_error("trying to index %d dimensions of a %d dimensional tensor", used, t->ndim);
+  v->offset = t->offset;
+  v->element = ellipses == 0;
+  int d = 0;
+  auto keep = [&](int until) {
+    for (; d < until; ++d) v->push(t->size(d), t->stride(d));
+  };
+  for (Py_ssize_t i = 0; i < n; ++i) {
+    PyObject* item = items[i];
+    if (item == Py_Ellipsis) {
+      keep(d + t->ndim - used);
+    } else if (item == Py_None) {
+      v->push(1, 0);
+    } else if (PySlice_Check(item)) {
+      Py_ssize_t start, stop, step;
+      check(PySlice_Unpack(item, &start, &stop, &step));
+      int64_t size = PySlice_AdjustIndices(static_cast<Py_ssize_t>(t->size(d)), &start, &stop, step);
+      if (size > 0) v->offset += start * t->stride(d);
+      v->push(size, size > 1 ? step * t->stride(d) : t->stride(d));
+      ++d;
+    } else {
+      v->offset += wrap_index(as_index(item), t->size(d), d) * t->stride(d);
+      ++d;
+    }
+  }
+  keep(t->ndim);
+  v->element = v->element && v->n == 0;
+  return true;
+}
+
+// An index tensor as NumPy understands it: Byte is a mask.
+PyRef<> index_array(PyObject* o) {
+  if (!is_tensor(o)) return PyRef<>::borrow(o);
+  PyObject* array = numpy_view(as_tensor(o));
+  if (as_tensor(o)->dtype != DType::Byte) return PyRef<>::borrow(array);
+  return check(PyArray_CastToType(reinterpret_cast<PyArrayObject*>(array), PyArray_DescrFromType(NPY_BOOL), 0));
+}
+
+bool is_index_sequence(PyObject* o) { return PyList_Check(o) || PyTuple_Check(o) || is_tensor(o) || PyArray_Check(o); }
+
+// A list that stands for a tuple: with a slice, None or Ellipsis in it, or one sequence for each dimension.
+bool list_means_tuple(Tensor* t, PyObject* list) {
+  Py_ssize_t n = PyList_GET_SIZE(list), sequences = 0;
+  for (Py_ssize_t i = 0; i < n; ++i) {
+    PyObject* item = PyList_GET_ITEM(list, i);
+    if (PySlice_Check(item) || item == Py_None || item == Py_Ellipsis) return true;
+    sequences += is_index_sequence(item);
+  }
+  return n > 0 && sequences == n && n == t->ndim;
+}
+
+// The key with which NumPy means what `key` means here.
+PyRef<> numpy_key(Tensor* t, PyObject* key) {
+  PyRef<> tuple;
+  if (PyList_Check(key) && list_means_tuple(t, key)) tuple = check(PyList_AsTuple(key));
+  else if (PyTuple_Check(key)) tuple = PyRef<>::borrow(key);
+  if (!tuple) {
+    if (PyList_Check(key)) {
+      // A list of one-element tensors or an empty list: NumPy would guess float.
+      PyRef<> array = check(PyArray_FromAny(key, nullptr, 0, 0, NPY_ARRAY_ENSUREARRAY, nullptr));
+      PyArrayObject* a = reinterpret_cast<PyArrayObject*>(array.get());
+      if (PyArray_SIZE(a) == 0) return check(PyArray_CastToType(a, PyArray_DescrFromType(NPY_INT64), 0));
+      return array;
+    }
+    return index_array(key);
+  }
+  Py_ssize_t n = PyTuple_GET_SIZE(tuple.get());
+  PyRef<> out = check(PyTuple_New(n));
+  for (Py_ssize_t i = 0; i < n; ++i)
+    PyTuple_SET_ITEM(out.get(), i, index_array(PyTuple_GET_ITEM(tuple.get(), i)).release());
+  return out;
+}
+
+// Only what cannot be a key at all gets this library's message; NumPy's own name index, dimension and size.
+[[noreturn]] void refuse_key(PyObject* key) {
+  index_error("a tensor is indexed with ints, slices, None, Ellipsis, sequences of ints, LongTensors or ByteTensor "
+              "masks, but got %.100s", type_name(key));
+}
+
+PyRef<> advanced_item(Tensor* t, PyObject* key) {
+  if (PyUnicode_Check(key) || PyFloat_Check(key)) refuse_key(key);
+  return check(PyObject_GetItem(numpy_view(t), numpy_key(t, key).get()));
+}
+
+bool is_number(PyObject* o) { return PyFloat_Check(o) || PyLong_Check(o) || PyArray_CheckScalar(o); }
+
+}  // namespace
+
+void store_number(char* p, DType dtype, PyObject* number) {
+  PyRef<> value;
+  if (is_floating(dtype)) {
+    double d = PyFloat_AsDouble(number);
+    if (d == -1.0 && PyErr_Occurred()) throw PyError();
+    if (dtype == DType::Float) {
+      *reinterpret_cast<float*>(p) = static_cast<float>(d);
+      return;
+    }
+    if (dtype == DType::Double) {
+      *reinterpret_cast<double*>(p) = d;
+      return;
+    }
+    value = check(PyFloat_FromDouble(d));
+  } else if (PyIndex_Check(number)) {
+    value = check(PyNumber_Index(number));
+  } else {
+    double d = PyFloat_AsDouble(number);
+    if (d == -1.0 && PyErr_Occurred()) throw PyError();
+    if (d != std::floor(d)) type_error("a %sTensor holds ints, but got the float %R", info(dtype).name, number);
+    value = check(PyLong_FromDouble(d));
+  }
+  PyRef<> descr = check(reinterpret_cast<PyObject*>(PyArray_DescrFromType(info(dtype).numpy_type)));
+  check(PyArray_Pack(reinterpret_cast<PyArray_Descr*>(descr.get()), p, value.get()));
+}
+
+PyRef<> select_item(Tensor* t, int64_t i) {
+  if (t->ndim == 0) index_error("a 0-d tensor has no dimension to index");
+  i = wrap_index(i, t->size(0), 0);
+  int64_t offset = t->offset + i * t->stride(0);
+  if (t->ndim == 1 && t->device() == kCPU)
+    return element_to_number(t->storage->data + offset * itemsize(t->dtype), t->dtype);
+  return new_view(t, {t->dims() + 1, t->ndim - 1}, {t->dims() + t->ndim + 1, t->ndim - 1}, offset);
+}
+
+PyRef<Tensor> index_tensor(Tensor* t, PyObject* key, bool* is_view) {
+  View v;
+  *is_view = basic_view(t, key, &v);
+  if (*is_view) return v.of(t);
+  return tensor_from_result(advanced_item(t, key));
+}
+
+PyRef<> get_item(Tensor* t, PyObject* key) {
+  if (PyLong_CheckExact(key)) return select_item(t, as_index(key));
+  View v;
+  if (basic_view(t, key, &v)) {
+    PyRef<Tensor> view = v.of(t);
+    if (!v.element) return view;
+    if (t->device() != kCPU) return check(PyObject_CallMethod(view.object(), "item", nullptr));
+    return element_to_number(view->bytes(), view->dtype);
+  }
+  PyRef<> result = advanced_item(t, key);
+  if (PyArray_CheckScalar(result.get()))
+    return check(PyObject_CallMethod(result.get(), "item", nullptr));
+  return tensor_from_numpy(result.get());
+}
+
+void assign_index(Tensor* t, PyObject* key, PyObject* value) {
+  require_writable(t, "__setitem__");
+  // A number goes through the element type's own check first, so that no fraction is dropped silently.
+  PyRef<> number;
+  if (is_number(value)) {
+    alignas(16) char element[8];
+    store_number(element, t->dtype, value);
+    number = element_to_number(element, t->dtype);
+    value = number.get();
+  }
+  View v;
+  if (basic_view(t, key, &v)) {
+    PyRef<Tensor> target = v.of(t);
+    if (number && target->numel == 1 && target->device() == kCPU) return store_number(target->bytes(), t->dtype, value);
+    if (is_tensor(value)) return copy_into(target.get(), as_tensor(value));
+    check(PyArray_CopyObject(reinterpret_cast<PyArrayObject*>(numpy_view(target.get())), value));
+    return;
+  }
+  if (PyUnicode_Check(key) || PyFloat_Check(key)) refuse_key(key);
+  PyObject* source = is_tensor(value) ? numpy_view(as_tensor(value)) : value;
+  check(PyObject_SetItem(numpy_view(t), numpy_key(t, key).get(), source));
+}
+
+}  // namespace torchlite

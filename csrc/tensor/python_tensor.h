@@ -1,0 +1,38 @@
+// What the files of the tensors' Python face share.
+#pragma once
+
+#include <string>
+
+#include "tensor/tensor.h"
+#include "utils/errors.h"
+
+namespace torchlite {
+
+int tensor_tp_traverse(PyObject* o, visitproc visit, void* arg);
+int tensor_tp_clear(PyObject* o);
+void tensor_tp_dealloc(PyObject* o);
+
+// Operators and comparison, filled in by the operations before `init_tensor` readies the types.
+extern PyNumberMethods tensor_number_methods;
+extern richcmpfunc tensor_richcompare;
+extern PyMethodDef tensor_methods[];
+extern PyBufferProcs tensor_buffer;
+
+// "torchlite.FloatTensor", or what a subclass calls itself, from the class's `__module__` and `__name__`.
+std::string class_name(PyTypeObject* type);
+// The element type of a host tensor class or a subclass of one; TypeError for others.
+DType dtype_of_class(PyTypeObject* type);
+// `t` as an instance of `type`, which is the class of its element type or a subclass of that.
+PyRef<Tensor> as_class(PyTypeObject* type, PyRef<Tensor> t);
+// What the call Cls(*args) makes, as an instance of the plain class. `name` is the caller's in messages.
+PyRef<Tensor> construct_tensor(DType dtype, PyObject* const* args, Py_ssize_t n, const char* name);
+// A new tensor with the data of a nested list or tuple.
+PyRef<Tensor> tensor_from_sequence(DType dtype, PyObject* sequence);
+// Stores a Python number; TypeError for a float with a fraction in an integer type, OverflowError out of range.
+void store_number(char* p, DType dtype, PyObject* number);
+
+// Functions of the module `_C`.
+PyObject* from_numpy(PyObject* module, PyObject* array);
+PyObject* from_dlpack(PyObject* module, PyObject* args, PyObject* kwargs);
+
+}  // namespace torchlite
