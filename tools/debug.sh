@@ -13,16 +13,16 @@ if [ ! -e $venv/.numpy ]; then
     if ! ls $wheels/numpy-*.whl >/dev/null 2>&1; then
         echo "compiling NumPy for $python, a few minutes, once"
         mkdir -p $wheels
-        $venv/bin/python -m pip install -q -U pip  # -C may be given more than once only since 23.1
+        $venv/bin/python -W ignore -m pip install -q -U pip  # -C may be given more than once only since 23.1
         # No BLAS, no vector units, no optimisation: it is only there to be counted.
-        timeout "${NUMPY_SECONDS:-1200}" $venv/bin/python -m pip wheel -q --no-deps --no-binary numpy -w $wheels \
+        timeout "${NUMPY_SECONDS:-1200}" $venv/bin/python -W ignore -m pip wheel -q --no-deps --no-binary numpy -w $wheels \
             -Csetup-args=-Dallow-noblas=true -Csetup-args=-Dblas=none -Csetup-args=-Dlapack=none \
             -Csetup-args=-Dcpu-baseline=none -Csetup-args=-Dcpu-dispatch=none -Csetup-args=-Ddisable-svml=true \
             -Csetup-args=-Dbuildtype=plain -Csetup-args=-Doptimization=0 "numpy>=2" ||
             echo "NumPy could not be compiled; its release wheel is used and the reference total is not checked"
     fi
     if ls $wheels/numpy-*.whl >/dev/null 2>&1; then
-        $venv/bin/python -m pip install -q --no-deps $wheels/numpy-*.whl
+        $venv/bin/python -W ignore -m pip install -q --no-deps $wheels/numpy-*.whl
     fi
 fi
 if [ ! -e $venv/.test ] || [ pyproject.toml -nt $venv/.test ]; then

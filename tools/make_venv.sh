@@ -5,4 +5,4 @@ set -euo pipefail
 dir=$1 python=$2
 shift 2
 [ -x "$dir/bin/python" ] || "$python" -m venv "$dir"
-"$dir/bin/python" "$(dirname "$0")/requirements.py" "$@" | "$dir/bin/python" -m pip install -q -r /dev/stdin
+"$dir/bin/python" "$(dirname "$0")/requirements.py" "$@" | "$dir/bin/python" -W ignore -m pip install -q -r /dev/stdin
