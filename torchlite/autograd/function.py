@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from .. import _C
+from ..utils.hooks import RemovableHandle
 
 DOUBLE_BACKWARD_ERROR = "trying to differentiate twice a function that was markedwith @once_differentiable"
 
@@ -46,9 +47,6 @@ class _HookMixin:
 
     @staticmethod
     def _register_hook(backward_hooks, hook):
-        # Imported here: utils is not needed before the first hook.
-        from ..utils.hooks import RemovableHandle
-
         if backward_hooks is None:
             backward_hooks = OrderedDict()
         handle = RemovableHandle(backward_hooks)

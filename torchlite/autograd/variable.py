@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import _C
+from ..utils.hooks import RemovableHandle
 
 
 def _attribute_slots(cls: type) -> list[str]:
@@ -85,8 +86,6 @@ class Variable(_C._VariableBase):
             raise RuntimeError("cannot register a hook on a volatile variable")
         if not self.requires_grad:
             raise RuntimeError("cannot register a hook on a variable that doesn't require gradient")
-        from ..utils.hooks import RemovableHandle
-
         hooks = self._backward_hooks
         if hooks is None:
             hooks = self._backward_hooks = OrderedDict()
