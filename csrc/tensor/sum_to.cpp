@@ -1,55 +1,23 @@
 #include "tensor/sum_to.h"
 
-#include <algorithm>
-
+#include "tensor/kernels/reduce.h"
 #include "tensor/views.h"
+#include "utils/errors.h"
+#include "utils/gil.h"
 #include "utils/numpy_api.h"
 
 namespace torchlite {
 
 namespace {
 
-// Column sums of [rows, columns]: blocks of rows are summed apart, so that the error grows with the block, not with
-// the number of rows.
-template <class T>
-void sum_rows(const T* x, T* out, int64_t rows, int64_t columns) {
-  constexpr int64_t kBlock = 64;
-  std::vector<T> part(static_cast<size_t>(columns));
-  std::fill_n(out, columns, T(0));
-  for (int64_t begin = 0; begin < rows; begin += kBlock) {
-    std::fill(part.begin(), part.end(), T(0));
-    T* sum = part.data();
-    int64_t end = std::min(rows, begin + kBlock);
-    for (int64_t i = begin; i < end; ++i) {
-      const T* row = x + i * columns;
-      for (int64_t j = 0; j < columns; ++j) sum[j] += row[j];
-    }
-    for (int64_t j = 0; j < columns; ++j) out[j] += sum[j];
-  }
-}
-
 template <class T>
 PyRef<Tensor> sum_leading(Tensor* t, Dims sizes, int64_t columns) {
   PyRef<Tensor> out = new_tensor(t->dtype, sizes);
   const T* x = t->ptr<T>();
   T* y = out->ptr<T>();
-  int64_t rows = t->numel / columns;
-  if (columns == 1) {
-    // One long sum: as 64 interleaved columns it keeps the same accuracy.
-    constexpr int64_t kLanes = 64;
-    T lanes[kLanes] = {};
-    if (rows >= kLanes) sum_rows(x, lanes, rows / kLanes, kLanes);
-    double total = 0;
-    for (T lane : lanes) total += static_cast<double>(lane);
-    for (int64_t i = rows / kLanes * kLanes; i < rows; ++i) total += static_cast<double>(x[i]);
-    *y = static_cast<T>(total);
-  } else if (t->numel > 20000) {
-    Py_BEGIN_ALLOW_THREADS
-    sum_rows(x, y, rows, columns);
-    Py_END_ALLOW_THREADS
-  } else {
-    sum_rows(x, y, rows, columns);
-  }
+  GilRelease unlocked(t->numel);
+  if (columns == 1) *y = static_cast<T>(kernels::sum(x, t->numel));
+  else kernels::sum_rows(x, t->numel / columns, columns, false, y);
   return out;
 }
 

@@ -1,0 +1,26 @@
+// Releasing the GIL around a kernel.
+#pragma once
+
+#include <cstdint>
+
+#include "utils/py_ref.h"
+
+namespace torchlite {
+
+// Lets other Python threads run for as long as it lives, if the kernel passes enough elements for that to pay. The
+// scope must not touch Python state.
+class GilRelease {
+ public:
+  static constexpr int64_t kAbove = 16384;
+  explicit GilRelease(int64_t elements) : state_(elements > kAbove ? PyEval_SaveThread() : nullptr) {}
+  ~GilRelease() {
+    if (state_) PyEval_RestoreThread(state_);
+  }
+  GilRelease(const GilRelease&) = delete;
+  GilRelease& operator=(const GilRelease&) = delete;
+
+ private:
+  PyThreadState* state_;
+};
+
+}  // namespace torchlite
