@@ -19,6 +19,11 @@ constexpr int64_t grain_heavy = 32768;
 // Calls fn(i) for i in [0, n), vectorised.
 template <class Fn>
 inline void loop(int64_t n, int64_t grain, const Fn& fn) {
+  if (n <= 8) {  // saves the two calls below, which would take longer than the loop
+    TL_NOT_UNROLLED
+    for (int64_t i = 0; i < n; ++i) fn(i);
+    return;
+  }
   parallel_for(n, grain, [fn](int64_t begin, int64_t end) {
     multiversion([=]() TL_LAMBDA {
       TL_INDEPENDENT

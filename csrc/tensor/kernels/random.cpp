@@ -18,6 +18,7 @@ constexpr int64_t grain_groups = 32768 / group_words;
 
 TL_INLINE void philox_group(uint64_t seed, uint64_t counter, uint32_t* words) {
   uint32_t x0[lanes], x1[lanes], x2[lanes], x3[lanes];
+  TL_NOT_UNROLLED
   for (int i = 0; i < lanes; ++i) {
     uint64_t block = counter + static_cast<uint64_t>(i);
     x0[i] = static_cast<uint32_t>(block);
@@ -26,9 +27,10 @@ TL_INLINE void philox_group(uint64_t seed, uint64_t counter, uint32_t* words) {
     x3[i] = 0;
   }
   uint32_t k0 = static_cast<uint32_t>(seed), k1 = static_cast<uint32_t>(seed >> 32);
-#pragma GCC unroll 1
+  TL_NOT_UNROLLED
   for (int round = 0; round < 10; ++round) {
     TL_INDEPENDENT
+    TL_NOT_UNROLLED
     for (int i = 0; i < lanes; ++i) {
       uint64_t a = uint64_t{0xD2511F53} * x0[i];
       uint64_t b = uint64_t{0xCD9E8D57} * x2[i];
@@ -41,6 +43,7 @@ TL_INLINE void philox_group(uint64_t seed, uint64_t counter, uint32_t* words) {
     k0 += 0x9E3779B9;
     k1 += 0xBB67AE85;
   }
+  TL_NOT_UNROLLED
   for (int i = 0; i < lanes; ++i) {
     words[i] = x0[i];
     words[lanes + i] = x1[i];
@@ -94,9 +97,11 @@ TL_INLINE double one_to_two(uint32_t high, uint32_t low) {
 TL_INLINE float unit_float(uint32_t word) { return static_cast<float>(static_cast<int32_t>(word >> 8)) * 0x1p-24f; }
 
 TL_INLINE void emit_uniform(const uint32_t* words, float* values) {
+  TL_NOT_UNROLLED
   for (int i = 0; i < group_words; ++i) values[i] = unit_float(words[i]);
 }
 TL_INLINE void emit_uniform(const uint32_t* words, double* values) {
+  TL_NOT_UNROLLED
   for (int i = 0; i < group_words / 2; ++i) values[i] = one_to_two(words[i], words[i + group_words / 2]) - 1.0;
 }
 
@@ -113,6 +118,7 @@ TL_INLINE void box_muller(T u, T t, T* a, T* b) {
 TL_INLINE void emit_normal(const uint32_t* words, float* values) {
   constexpr int half = group_words / 2;
   TL_INDEPENDENT
+  TL_NOT_UNROLLED
   for (int i = 0; i < half; ++i) {
     float u = static_cast<float>(static_cast<int32_t>(words[i] >> 1 | 1)) * 0x1p-31f;
     box_muller(u, unit_float(words[i + half]), &values[i], &values[i + half]);
@@ -120,6 +126,7 @@ TL_INLINE void emit_normal(const uint32_t* words, float* values) {
 }
 TL_INLINE void emit_normal(const uint32_t* words, double* values) {
   TL_INDEPENDENT
+  TL_NOT_UNROLLED
   for (int i = 0; i < lanes; ++i) {
     double u = 2.0 - one_to_two(words[i], words[i + lanes]);
     double t = one_to_two(words[i + 2 * lanes], words[i + 3 * lanes]) - 1.0;
@@ -164,6 +171,7 @@ void uniform(Generator& generator, T low, T high, T* out, int64_t n) {
       generator, n,
       [=](const uint32_t* words, T* values) TL_LAMBDA {
         emit_uniform(words, values);
+        TL_NOT_UNROLLED
         for (int i = 0; i < per_group<T>; ++i) {
           T v = low + width * values[i];
           values[i] = v < high ? v : low;  // rounding may reach high
@@ -178,6 +186,7 @@ void normal(Generator& generator, T mean, T std, T* out, int64_t n) {
       generator, n,
       [=](const uint32_t* words, T* values) TL_LAMBDA {
         emit_normal(words, values);
+        TL_NOT_UNROLLED
         for (int i = 0; i < per_group<T>; ++i) values[i] = mean + std * values[i];
       },
       StoreTo<T>{out});
@@ -190,6 +199,7 @@ void bernoulli(Generator& generator, double p, T value, T* out, int64_t n) {
   generate<group_words, T>(
       generator, n,
       [=](const uint32_t* words, T* values) TL_LAMBDA {
+        TL_NOT_UNROLLED
         for (int i = 0; i < group_words; ++i) values[i] = words[i] <= hit.limit ? present : T(0);
       },
       StoreTo<T>{out});
@@ -202,6 +212,7 @@ void dropout(Generator& generator, double p, const T* x, T* y, T* mask, int64_t 
   generate<group_words, T>(
       generator, n,
       [=](const uint32_t* words, T* values) TL_LAMBDA {
+        TL_NOT_UNROLLED
         for (int i = 0; i < group_words; ++i) values[i] = words[i] <= kept.limit ? present : T(0);
       },
       [=](int64_t first, const T* values, int64_t count) TL_LAMBDA {

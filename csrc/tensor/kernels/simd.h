@@ -22,6 +22,8 @@
 #define TL_LAMBDA __attribute__((always_inline))
 // Asserts that the next loop's iterations are independent: outputs are either one of the inputs exactly or disjoint from them.
 #define TL_INDEPENDENT _Pragma("GCC ivdep")
+// Keeps the next loop, whose length is a constant, a loop: unrolled code is not vectorised as well.
+#define TL_NOT_UNROLLED _Pragma("GCC unroll 1")
 
 namespace torchlite::kernels {
 

@@ -1,5 +1,5 @@
-// A row is worked on in blocks that fit the first-level cache: exponentials of a block into a buffer, then a tree sum of the buffer.
-// The tree's shape depends on the number of columns alone (Note [Same bits everywhere] in simd.h).
+// A row is worked on in blocks, with one running maximum or sum for each place in the block. The order of additions depends on the
+// number of columns alone (Note [Same bits everywhere] in simd.h).
 #include "tensor/kernels/simd.h"
 
 #include "tensor/kernels/parallel.h"
@@ -42,31 +42,28 @@ TL_INLINE T row_max(const T* x, int64_t n) {
   return best[0];
 }
 
-// Sum of a block, destroying it; entries from m on are written.
-template <class T>
-TL_INLINE double tree_sum(T* v, int64_t m, int64_t width) {
-  for (int64_t i = m; i < width; ++i) v[i] = T(0);
-  for (; width > 8; width /= 2) {
-    int64_t half = width / 2;
-    TL_INDEPENDENT
-    for (int64_t i = 0; i < half; ++i) v[i] += v[i + half];
-  }
-  double sum = 0;
-  for (int64_t i = 0; i < width; ++i) sum += static_cast<double>(v[i]);
-  return sum;
-}
-
-// Sum over the row of term(i).
+// Sum over [0, n) of term(i), which may have effects: term i is added to lane i mod width, lanes are added up in a tree, and trees in
+// double once every `blocks_per_tree` blocks, so that rounding errors grow with the logarithm of n.
 template <class T, class Term>
 TL_INLINE double row_sum(int64_t n, const Term& term) {
-  T buffer[block];
+  constexpr int64_t blocks_per_tree = 32;
+  T lane[block];
   double sum = 0;
   int64_t width = block_width(n);
-  for (int64_t start = 0; start < n; start += width) {
-    int64_t m = std::min(width, n - start);
-    TL_INDEPENDENT
-    for (int64_t i = 0; i < m; ++i) buffer[i] = term(start + i);
-    sum += tree_sum(buffer, m, width);
+  for (int64_t first = 0; first < n; first += width * blocks_per_tree) {
+    int64_t last = std::min(n, first + width * blocks_per_tree);
+    for (int64_t i = 0; i < width; ++i) lane[i] = T(0);
+    for (int64_t start = first; start < last; start += width) {
+      int64_t m = std::min(width, last - start);
+      TL_INDEPENDENT
+      for (int64_t i = 0; i < m; ++i) lane[i] += term(start + i);
+    }
+    int64_t half = width / 2;
+    for (; half >= 8; half /= 2) {
+      TL_INDEPENDENT
+      for (int64_t i = 0; i < half; ++i) lane[i] += lane[i + half];
+    }
+    for (int64_t i = 0; i < 2 * half || i < 1; ++i) sum += static_cast<double>(lane[i]);
   }
   return sum;
 }
@@ -115,16 +112,7 @@ void softmax(const T* x, T* y, int64_t rows, int64_t cols) {
     const T* in = x + row * cols;
     T* out = y + row * cols;
     T top = row_max(in, cols);
-    T buffer[block];
-    double sum = 0;
-    int64_t width = block_width(cols);
-    for (int64_t start = 0; start < cols; start += width) {
-      int64_t m = std::min(width, cols - start);
-      TL_INDEPENDENT
-      for (int64_t i = 0; i < m; ++i) out[start + i] = buffer[i] = scalar_exp(in[start + i] - top);
-      sum += tree_sum(buffer, m, width);
-    }
-    T denominator = static_cast<T>(sum);
+    T denominator = static_cast<T>(row_sum<T>(cols, [=](int64_t i) TL_LAMBDA { return out[i] = scalar_exp(in[i] - top); }));
     TL_INDEPENDENT
     for (int64_t i = 0; i < cols; ++i) out[i] = out[i] / denominator;
   });
