@@ -74,10 +74,13 @@ void copy_into(Tensor* dst, Tensor* src) {
   check(PyArray_CopyInto(as_array(numpy_view(dst)), as_array(numpy_view(src))));
 }
 
+thread_local WriteObserver* write_observers = nullptr;
+
 void require_writable(const Tensor* t, const char* function) {
   if (t->readonly())
     runtime_error("%s: the tensor of size %s shares read-only memory and cannot be written", function,
                   format_dims(t->sizes()).c_str());
+  for (WriteObserver* o = write_observers; o; o = o->next) o->before_write(o, t);
 }
 
 }  // namespace torchlite

@@ -107,8 +107,14 @@ PyRef<Tensor> tensor_from_numpy(PyObject* array);
 PyRef<Tensor> tensor_from_result(PyRef<> result);
 // dst[...] = src with NumPy's broadcasting and casting; refuses a read-only dst.
 void copy_into(Tensor* dst, Tensor* src);
-// Throws unless `t` may be written by `function`.
+// Throws unless `t` may be written by `function`; tells the observers of this thread.
 void require_writable(const Tensor* t, const char* function);
+// Told before a tensor is written in place; may throw to prevent it. A stack per thread, the newest first.
+struct WriteObserver {
+  void (*before_write)(WriteObserver* self, const Tensor* t) = nullptr;
+  WriteObserver* next = nullptr;
+};
+extern thread_local WriteObserver* write_observers;
 
 // ---- helpers ------------------------------------------------------------------------------------------------------
 // dim in [-ndim, ndim) to [0, ndim); IndexError... the era's "dimension out of range" RuntimeError otherwise.
