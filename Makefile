@@ -12,7 +12,7 @@ STRICT = -X dev -W error
 
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: help build test demo lint format bench asan debug nomem test-all clean
+.PHONY: help build test demo lint format bench bench-peers asan debug nomem test-all clean
 .DEFAULT_GOAL := help
 
 help:
@@ -57,6 +57,11 @@ format: $(VENV)/.lint
 ## make bench     torchlite beside the peers that are installed, ratios first
 bench: build
 	PYTHONPATH=$(ROOT) $(BIN)/python tools/bench/run.py $(ARGS)
+
+## make bench-peers  the environment that make bench takes PyTorch from
+bench-peers:
+	tools/make_venv.sh .venv-peers "$(PYTHON)"
+	.venv-peers/bin/python -m pip install -q torch==2.13.0
 
 ## make asan      the suite under AddressSanitizer and UndefinedBehaviorSanitizer
 asan: $(VENV)/.test

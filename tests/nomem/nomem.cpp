@@ -50,8 +50,8 @@ int find_extension(dl_phdr_info* info, size_t, void*) {
 }
 
 bool called_by_extension() {
-  void* frames[48];
-  int depth = backtrace(frames, 48);
+  void* frames[64];
+  int depth = backtrace(frames, 64);
   for (int i = 2; i < depth; ++i) {
     auto address = reinterpret_cast<uintptr_t>(frames[i]);
     if (address >= text_begin && address < text_end) return true;
@@ -71,9 +71,7 @@ bool must_fail() {
 
 PyMemAllocatorEx& next(void* ctx) { return *static_cast<PyMemAllocatorEx*>(ctx); }
 
-void* hook_malloc(void* ctx, size_t size) {
-  return must_fail() ? nullptr : next(ctx).malloc(next(ctx).ctx, size);
-}
+void* hook_malloc(void* ctx, size_t size) { return must_fail() ? nullptr : next(ctx).malloc(next(ctx).ctx, size); }
 void* hook_calloc(void* ctx, size_t count, size_t size) {
   return must_fail() ? nullptr : next(ctx).calloc(next(ctx).ctx, count, size);
 }
@@ -135,7 +133,7 @@ int nomem_install() {
   auto set = reinterpret_cast<Get>(dlsym(RTLD_DEFAULT, "PyMem_SetAllocator"));
   if (!get || !set || !dl_iterate_phdr(find_extension, nullptr)) return -1;
   void* warm[2];
-  backtrace(warm, 2);  // its first call loads libgcc
+  backtrace(warm, 2);          // its first call loads libgcc
   for (int domain : {1, 2}) {  // PYMEM_DOMAIN_MEM, PYMEM_DOMAIN_OBJ
     get(domain, &original[domain]);
     PyMemAllocatorEx hook{&original[domain], hook_malloc, hook_calloc, hook_realloc, hook_free};
