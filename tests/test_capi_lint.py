@@ -65,6 +65,7 @@ CLEAN = {
     + "PyTypeObject A = {.tp_dealloc = a_tp_dealloc};",
     "a reasoned incref": "// refcount: tp_alloc's reference to a static type is not counted\nPy_INCREF(type);",
     "a reasoned clear": "PyErr_Clear();  // an absent attribute means the default",
+    "a clear of one kind of error": "if (!PyErr_ExceptionMatches(PyExc_KeyError)) throw PyError();\nPyErr_Clear();",
     "an object-like macro": "#define PY_SSIZE_T_CLEAN",
     "names in literals": 'const char* doc = "goto Py_INCREF(x) PyErr_Clear()"; char c = \'"\';',
 }

@@ -6,7 +6,7 @@ Rules, each with the name that its findings carry:
   trashcan    Py_TRASHCAN_BEGIN and Py_TRASHCAN_END alternate within a function
   refcount    no Py_INCREF and the like outside utils/py_ref.h, unless a `// refcount: why` stands beside it
   pure        a tp_traverse changes no reference count
-  swallow     PyErr_Clear() has a comment that says why the error may be dropped
+  swallow     PyErr_Clear() follows PyErr_ExceptionMatches, or has a comment that says why any error may be dropped
   macro       no function-like macro outside ALLOWED_MACROS
   goto        no goto
   layers      includes point downwards: utils <- tensor <- autograd <- ir; cuda includes utils and tensor only
@@ -126,7 +126,8 @@ def lint_text(file: str, text: str, definitions: str | None = None) -> list[Find
         if impure:
             report(offset + impure.start(), "pure", f"tp_traverse calls {impure.group().strip('( ')}")
     for match in re.finditer(r"\bPyErr_Clear\s*\(\s*\)", code):
-        if not commented(match.start()):
+        before = code[:match.start()].rsplit("\n", 4)[1:]
+        if not commented(match.start()) and not any("PyErr_ExceptionMatches" in line for line in before):
             report(match.start(), "swallow", "PyErr_Clear() without a comment that says why")
     for match in re.finditer(r"^[ \t]*#[ \t]*define[ \t]+(\w+)\(", code, re.MULTILINE):
         if match.group(1) not in ALLOWED_MACROS:

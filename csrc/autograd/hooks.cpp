@@ -13,7 +13,7 @@ class HookName {
     name_ = PyRef<>::steal(PyObject_GetAttrString(hook, "__name__"));
     const char* text = name_ && PyUnicode_Check(name_.get()) ? PyUnicode_AsUTF8(name_.get()) : nullptr;
     if (text) text_ = text;
-    PyErr_Clear();
+    PyErr_Clear();  // the name only serves a message: a hook without one is called by its default
   }
   const char* c_str() const { return text_; }
 

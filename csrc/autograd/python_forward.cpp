@@ -426,7 +426,7 @@ void ForwardCall::fail() noexcept {
         if (in.snapshot) copy_into(in.tensor.get(), in.snapshot.get());
         else bump_version(in.variable);
       } catch (...) {
-        PyErr_Clear();
+        PyErr_Clear();  // the error being reported is the one that led here
       }
     }
   }
