@@ -183,9 +183,9 @@ PyObject* find_class(PyObject* globals, const char* name, PyTypeObject* base) {
 // Sets a global that owns its class.
 template <class T>
 void replace_class(T*& slot, PyObject* value) {
-  Py_XINCREF(value);
+  Py_XINCREF(value);  // refcount: the slot owns its class and is not a PyRef, which would be destroyed at exit
   T* old = std::exchange(slot, reinterpret_cast<T*>(value));
-  Py_XDECREF(reinterpret_cast<PyObject*>(old));
+  Py_XDECREF(reinterpret_cast<PyObject*>(old));  // refcount: see above
 }
 
 }  // namespace
@@ -222,7 +222,7 @@ PyObject* autograd_init(PyObject*, PyObject*) {
     PyObject* function = find_class(globals, "Function", &FunctionBase_Type);
     PyObject* stochastic = find_class(globals, "StochasticFunction", &FunctionBase_Type);
     if (!variable || !function) return new_ref(Py_False);
-    if (variable_class == &VariableBase_Type) Py_INCREF(&VariableBase_Type);  // the initial value is not owned
+    if (variable_class == &VariableBase_Type) Py_INCREF(&VariableBase_Type);  // refcount: the initial value is not owned
     replace_class(variable_class, variable);
     replace_class(function_class, function);
     replace_class(stochastic_function_class, stochastic);

@@ -41,7 +41,7 @@ PyObject* size_tp_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
       }
       PyRef<> index = PyRef<>::steal(PyIndex_Check(item) ? PyNumber_Index(item) : nullptr);
       if (!index) {
-        PyErr_Clear();
+        PyErr_Clear();  // replaced by the error below, which names the position
         type_error("torchlite.Size() takes an iterable of 'int' (item %zd is '%s')", i, type_name(item));
       }
       PyTuple_SET_ITEM(out.get(), i, index.release());
