@@ -1,9 +1,15 @@
-#include "autograd/ops/op.h"
+// The pointwise family: arithmetic, functions of one number, activations, comparisons, copies.
+#include "autograd/ops/elementwise.h"
 
 namespace torchlite {
 
 std::span<const Row> pointwise_rows() {
-  static const std::vector<Row> rows = {};
+  static const std::vector<Row> rows = [] {
+    std::vector<Row> all;
+    for (std::span<const Row> part : {arithmetic_rows(), math_rows(), activation_rows(), compare_rows(), copy_rows()})
+      all.insert(all.end(), part.begin(), part.end());
+    return all;
+  }();
   return rows;
 }
 

@@ -1,0 +1,113 @@
+// Copies, fills and casts.
+#include "autograd/ops/elementwise.h"
+#include "utils/numpy_api.h"
+
+namespace torchlite {
+
+namespace {
+
+void fill(Call& c, PyObject* value) {
+  static NumpyFunction copyto("copyto");
+  Tensor* x = c.out;
+  require_writable(x, c.name());
+  double v;
+  if (is_loop_type(x->dtype) && x->contiguous && on_host(x) && exact_number(value, &v)) {
+    WithoutGil without_gil(x->numel);
+    with_elements(x, [&](auto* p) { kernels::fill(static_cast<std::remove_reference_t<decltype(*p)>>(v), p, x->numel); });
+    return;
+  }
+  call_numpy(copyto.get(), {numpy_view(x), value});
+}
+
+// src into out: same size, broadcast or, as the era did, any size with as many elements, in order.
+Outputs copy_forward(Call& c) {
+  Tensor *dst = c.out, *src = c.tensor(1);
+  require_writable(dst, c.name());
+  bool broadcast = c.boolean(2);
+  if (src->sizes() == dst->sizes()) {
+    if (src->contiguous && dst->contiguous && src->dtype == dst->dtype && on_host(src) && on_host(dst)) {
+      std::memmove(dst->bytes(), src->bytes(), static_cast<size_t>(dst->numel * itemsize(dst->dtype)));
+    } else {
+      copy_into(dst, src);
+    }
+    return PyRef<Tensor>::borrow(dst);
+  }
+  bool fits = broadcast && src->ndim <= dst->ndim;
+  for (int i = 1; fits && i <= src->ndim; ++i) {
+    int64_t s = src->size(src->ndim - i);
+    fits = s == 1 || s == dst->size(dst->ndim - i);
+  }
+  if (fits) {
+    copy_into(dst, src);
+  } else if (src->numel == dst->numel) {
+    if (broadcast &&
+        PyErr_WarnEx(PyExc_UserWarning,
+                     "self and other not broadcastable, but have the same number of elements.  Falling back to "
+                     "deprecated pointwise behavior.", 1) < 0)
+      throw PyError();
+    PyRef<Tensor> flat = contiguous(src);
+    PyRef<Tensor> shaped = new_tensor_on(flat->storage.copy(), flat->dtype, dst->sizes(), {}, flat->offset);
+    copy_into(dst, shaped.get());
+  } else {
+    runtime_error("copy_: inconsistent tensor size, expected src of size %s to have the same number of elements as "
+                  "self of size %s, or to broadcast to it", format_dims(src->sizes()).c_str(),
+                  format_dims(dst->sizes()).c_str());
+  }
+  return PyRef<Tensor>::borrow(dst);
+}
+
+}  // namespace
+
+std::span<const Row> copy_rows() {
+  static const std::vector<Row> rows = {
+      {.signature = "fill(Tensor self, Scalar value)",
+       .doc = "Sets every element to `value`.",
+       .forward = [](Call& c) -> Outputs {
+         fill(c, c.args[1]);
+         return PyRef<Tensor>::borrow(c.out);
+       },
+       .backward = [](Backward& b) { b.set(0, zeros_like(b.grad())); },
+       .flags = kInPlaceOnly | kNoFunction},
+      {.signature = "zero(Tensor self)",
+       .doc = "Sets every element to 0.",
+       .forward = [](Call& c) -> Outputs {
+         require_writable(c.out, c.name());
+         if (c.out->contiguous && on_host(c.out)) {
+           std::memset(c.out->bytes(), 0, static_cast<size_t>(c.out->numel * itemsize(c.out->dtype)));
+         } else {
+           PyRef<> number = check(PyLong_FromLong(0));
+           fill(c, number.get());
+         }
+         return PyRef<Tensor>::borrow(c.out);
+       },
+       .backward = [](Backward& b) { b.set(0, zeros_like(b.grad())); },
+       .flags = kInPlaceOnly | kNoFunction},
+      {.signature = "copy(Tensor self, Tensor src, bool broadcast=True)",
+       .doc = "Copies src into self, converting its type and broadcasting it. A size that does not broadcast but has "
+              "as many elements is copied in order, with a UserWarning if `broadcast`.",
+       .forward = copy_forward,
+       .backward =
+           [](Backward& b) {
+             if (b.needs(0)) b.set(0, zeros_like(b.grad()));
+             if (b.needs(1)) b.set(1, b.grad());
+           },
+       .flags = kInPlaceOnly | kNoFunction},
+      {.signature = "clone(Tensor self)",
+       .doc = "A contiguous copy.",
+       .forward = [](Call& c) -> Outputs { return clone(c.tensor(0)); },
+       .backward = [](Backward& b) { b.set(0, b.grad()); }},
+      {.signature = "cast(Tensor self, int dtype)",
+       .doc = "A copy in the element type numbered `dtype`; the gradient is cast back.",
+       .forward = [](Call& c) -> Outputs {
+         int64_t type = c.integer(1);
+         if (type < 0 || type >= kDTypes) value_error("cast: no element type has number %S", c.args[1]);
+         PyRef<Tensor> y = to_dtype(c.tensor(0), static_cast<DType>(type));
+         return y.get() == c.tensor(0) ? clone(y.get()) : std::move(y);
+       },
+       .backward = [](Backward& b) { b.set(0, b.grad()); },
+       .flags = kHidden},
+  };
+  return rows;
+}
+
+}  // namespace torchlite
