@@ -1,9 +1,275 @@
+// Rows that read and write parts of a tensor named by keys, index tensors or masks.
+//
+// Reading and adding at the same positions are each other's gradient; a write's gradient is zero at the written
+// positions for the tensor written to, and what was read there for the value.
 #include "autograd/ops/op.h"
+#include "tensor/index_kernels.h"
+#include "tensor/indexing.h"
+#include "tensor/views.h"
+#include "utils/numpy_api.h"
 
 namespace torchlite {
 
+namespace {
+
+using Sizes = std::vector<int64_t>;
+
+// A tensor without history as an operand of the gradient's own operations.
+Value constant(const Backward& b, PyRef<Tensor> t) {
+  return b.recording() ? Value(new_leaf(std::move(t))) : Value(std::move(t));
+}
+Value zeros(const Backward& b, DType dtype, const Sizes& sizes) { return constant(b, new_zeros(dtype, sizes)); }
+
+// `g` for an argument of size `sizes` that was broadcast as NumPy's assignment does: further leading ones are allowed.
+Value sum_to_value(Value g, const Sizes& sizes) {
+  if (g.sizes() == Dims(sizes)) return g;
+  if (g.sizes().product() != Dims(sizes).product()) {
+    size_t ones = 0;
+    while (ones < sizes.size() && sizes[ones] == 1) ++ones;
+    g = call<"sum_to">(g, Sizes(sizes.begin() + static_cast<std::ptrdiff_t>(ones), sizes.end()));
+  }
+  return call<"reshape">(g, sizes);
+}
+
+// Runs f(target) on a contiguous tensor with the contents of argument 0: the tensor written in place where that is
+// possible, else a copy. `source`, if any, is a tensor that f reads.
+template <class F>
+Outputs written(Call& c, const Tensor* source, F&& f) {
+  bool direct = c.out && c.out->contiguous && !(source && source->storage.get() == c.out->storage.get());
+  PyRef<Tensor> target = direct ? PyRef<Tensor>::borrow(c.out) : clone(c.tensor(0));
+  f(target.get());
+  return target;
+}
+
+// ---- keys ---------------------------------------------------------------------------------------------------------
+
+// The key with NumPy arrays in place of its "@k" (Note [Index keys]).
+PyRef<> numpy_key(PyObject* key, PyObject* indices) {
+  Py_ssize_t n = PyTuple_GET_SIZE(key);
+  PyRef<> out = check(PyTuple_New(n));
+  for (Py_ssize_t i = 0; i < n; ++i) {
+    PyObject* item = PyTuple_GET_ITEM(key, i);
+    PyRef<> resolved = PyRef<>::borrow(item);
+    if (PyUnicode_Check(item)) {
+      const char* text = PyUnicode_AsUTF8(item);
+      if (!text) throw PyError();
+      Py_ssize_t k = text[0] == '@' ? std::atoi(text + 1) : -1;
+      if (k < 0 || k >= PyTuple_GET_SIZE(indices))
+        index_error("index: the key names '%s', but there are %zd index tensors", text, PyTuple_GET_SIZE(indices));
+      Tensor* t = as_tensor(PyTuple_GET_ITEM(indices, k));
+      PyObject* array = numpy_view(t);
+      resolved = t->dtype == DType::Byte ? check(PyArray_CastToType(reinterpret_cast<PyArrayObject*>(array),
+                                                                    PyArray_DescrFromType(NPY_BOOL), 0))
+                                         : PyRef<>::borrow(array);
+    }
+    PyTuple_SET_ITEM(out.get(), i, resolved.release());
+  }
+  return out;
+}
+
+PyObject* key_argument(Call& c, int i) {
+  if (!PyTuple_Check(c.args[i])) type_error("%s: the key must be a tuple, not %.100s", c.name(), type_name(c.args[i]));
+  return c.args[i];
+}
+
+Outputs index_forward(Call& c) {
+  Tensor* self = c.tensor(0);
+  bool is_view;
+  PyRef<Tensor> part = index_tensor(self, numpy_key(key_argument(c, 1), c.args[2]).get(), &is_view);
+  if (part->ndim == 0 && self->ndim > 0) {
+    int64_t one = 1;
+    part = views::view(part.get(), {&one, 1});
+  }
+  return part;
+}
+void index_backward(Backward& b) {
+  b.set(0, call<"index_backward">(b.grad(), b.sizes(0), b.value(1), b.value(2)));
+}
+
+// `part` added to `whole` at `key`, where positions may repeat.
+void add_at(Tensor* whole, PyObject* key, PyObject* part) {
+  static PyObject* at = check(PyObject_GetAttrString(numpy_function("add"), "at")).release();
+  check(PyObject_CallFunctionObjArgs(at, numpy_view(whole), key, part, nullptr));
+}
+
+Outputs index_backward_forward(Call& c) {
+  PyRef<Tensor> part = PyRef<Tensor>::borrow(c.tensor(0));
+  PyRef<Tensor> whole = new_zeros(part->dtype, c.ints(1));
+  PyObject* key = key_argument(c, 2);
+  std::vector<Tensor*> indices = c.tensors(3);
+  bool repeats = false;  // a mask names each position once
+  for (Tensor* t : indices) repeats = repeats || t->dtype != DType::Byte;
+  if (repeats && PyTuple_GET_SIZE(key) == 1 && whole->ndim > 0) {
+    // One index tensor for dimension 0: rows.
+    PyRef<Tensor> flat_index = views::reshape(indices[0], Sizes{-1});
+    Sizes rows(whole->sizes().begin(), whole->sizes().end());
+    rows[0] = flat_index->numel;
+    PyRef<Tensor> flat_part = views::reshape(part.get(), rows);
+    index_put(whole.get(), 0, flat_index.get(), flat_part.get(), true, c.name());
+    return whole;
+  }
+  if (part->numel == 1) part = views::reshape(part.get(), Sizes{});  // what the key means may be 0-d
+  PyRef<> resolved = numpy_key(key, c.args[3]);
+  if (!repeats) {
+    assign_index(whole.get(), resolved.get(), part.object());
+  } else if (whole->dtype == DType::Half) {
+    PyRef<Tensor> wide = new_zeros(DType::Float, whole->sizes()), wide_part = to_dtype(part.get(), DType::Float);
+    add_at(wide.get(), resolved.get(), numpy_view(wide_part.get()));
+    copy_into(whole.get(), wide.get());
+  } else {
+    add_at(whole.get(), resolved.get(), numpy_view(part.get()));
+  }
+  return whole;
+}
+void index_backward_backward(Backward& b) {
+  Value g = call<"index">(b.grad(), b.value(2), b.value(3));
+  b.set(0, call<"reshape">(g, b.sizes(0)));
+}
+
+Outputs set_index_forward(Call& c) {
+  PyRef<> key = numpy_key(key_argument(c, 1), c.args[2]);
+  PyRef<Tensor> target = c.out ? PyRef<Tensor>::borrow(c.out) : clone(c.tensor(0));
+  PyRef<> value = PyRef<>::borrow(c.args[3]);
+  if (c.is_tensor(3) && c.tensor(3)->storage.get() == target->storage.get()) value = clone(c.tensor(3));
+  assign_index(target.get(), key.get(), value.get());
+  return target;
+}
+void set_index_backward(Backward& b) {
+  Value key = b.value(1), indices = b.value(2);
+  if (b.needs(0)) b.set(0, call<"set_index">(b.grad(), key, indices, 0));
+  if (b.needs(3)) b.set(3, sum_to_value(call<"index">(b.grad(), key, indices), b.sizes(3)));
+}
+
+// ---- index tensors ------------------------------------------------------------------------------------------------
+
+Outputs index_select_forward(Call& c) {
+  Tensor* self = c.tensor(0);
+  return index_select(self, c.dim(1, self->ndim), c.tensor(2), c.name());
+}
+void index_select_backward(Backward& b) {
+  Sizes sizes = b.sizes(0);
+  if (sizes.empty()) b.set(0, call<"sum_to">(b.grad(), sizes));
+  else b.set(0, call<"index_add">(zeros(b, b.grad().dtype(), sizes), b.integer(1), b.value(2), b.grad()));
+}
+
+Outputs index_add_forward(Call& c) {
+  return written(c, c.tensor(3), [&](Tensor* t) { index_put(t, c.dim(1, t->ndim), c.tensor(2), c.tensor(3), true, c.name()); });
+}
+void index_add_backward(Backward& b) {
+  if (b.needs(0)) b.set(0, b.grad());
+  if (b.needs(3)) b.set(3, call<"reshape">(call<"index_select">(b.grad(), b.integer(1), b.value(2)), b.sizes(3)));
+}
+
+Outputs index_copy_forward(Call& c) {
+  return written(c, c.tensor(3), [&](Tensor* t) { index_put(t, c.dim(1, t->ndim), c.tensor(2), c.tensor(3), false, c.name()); });
+}
+void index_copy_backward(Backward& b) {
+  if (b.needs(0)) b.set(0, call<"index_fill">(b.grad(), b.integer(1), b.value(2), 0));
+  if (b.needs(3)) b.set(3, call<"reshape">(call<"index_select">(b.grad(), b.integer(1), b.value(2)), b.sizes(3)));
+}
+
+Outputs index_fill_forward(Call& c) {
+  return written(c, nullptr, [&](Tensor* t) { index_fill(t, c.dim(1, t->ndim), c.tensor(2), c.number(3), c.name()); });
+}
+void index_fill_backward(Backward& b) { b.set(0, call<"index_fill">(b.grad(), b.integer(1), b.value(2), 0)); }
+
+Outputs gather_forward(Call& c) {
+  Tensor* self = c.tensor(0);
+  return gather(self, c.dim(1, self->ndim), c.tensor(2), c.name());
+}
+void gather_backward(Backward& b) {
+  b.set(0, call<"scatter_add">(zeros(b, b.grad().dtype(), b.sizes(0)), b.integer(1), b.value(2), b.grad()));
+}
+
+Outputs scatter_forward(Call& c) {
+  const Tensor* source = c.is_tensor(3) ? c.tensor(3) : nullptr;
+  return written(c, source, [&](Tensor* t) {
+    int dim = c.dim(1, t->ndim);
+    if (c.is_tensor(3)) scatter(t, dim, c.tensor(2), c.tensor(3), false, c.name());
+    else scatter_fill(t, dim, c.tensor(2), c.number(3), c.name());
+  });
+}
+void scatter_backward(Backward& b) {
+  if (b.needs(0)) b.set(0, call<"scatter">(b.grad(), b.integer(1), b.value(2), 0));
+  if (b.needs(3)) b.set(3, call<"gather">(b.grad(), b.integer(1), b.value(2)));
+}
+
+Outputs scatter_add_forward(Call& c) {
+  return written(c, c.tensor(3), [&](Tensor* t) { scatter(t, c.dim(1, t->ndim), c.tensor(2), c.tensor(3), true, c.name()); });
+}
+void scatter_add_backward(Backward& b) {
+  if (b.needs(0)) b.set(0, b.grad());
+  if (b.needs(3)) b.set(3, call<"gather">(b.grad(), b.integer(1), b.value(2)));
+}
+
+// ---- masks --------------------------------------------------------------------------------------------------------
+
+Outputs masked_select_forward(Call& c) {
+  Tensor *self = c.tensor(0), *mask = c.tensor(1);
+  Sizes sizes = broadcast_sizes(self->sizes(), mask->sizes(), c.name());
+  PyRef<Tensor> full_mask = expand_mask(mask, sizes, c.name());
+  return masked_select(views::expand(self, sizes).get(), full_mask.get());
+}
+void masked_select_backward(Backward& b) {
+  Value mask = b.value(1);
+  Sizes sizes = broadcast_sizes(b.sizes(0), mask.sizes(), "masked_select");
+  b.set(0, call<"masked_scatter">(zeros(b, b.grad().dtype(), sizes), mask, b.grad()));
+}
+
+Outputs masked_scatter_forward(Call& c) {
+  PyRef<Tensor> mask = expand_mask(c.tensor(1), c.tensor(0)->sizes(), c.name());
+  return written(c, c.tensor(2), [&](Tensor* t) { masked_scatter(t, mask.get(), c.tensor(2), c.name()); });
+}
+void masked_scatter_backward(Backward& b) {
+  Value mask = b.value(1);
+  if (b.needs(0)) b.set(0, call<"masked_fill">(b.grad(), mask, 0));
+  if (b.needs(2)) {
+    Sizes sizes = b.sizes(2);
+    Value used = call<"masked_select">(b.grad(), mask);
+    int64_t numel = Dims(sizes).product();
+    if (used.sizes()[0] != numel) used = call<"narrow_backward">(used, Sizes{numel}, 0, 0);
+    b.set(2, call<"reshape">(used, sizes));
+  }
+}
+
+}  // namespace
+
 std::span<const Row> index_rows() {
-  static const std::vector<Row> rows = {};
+  constexpr uint32_t kKey = in(1) | in(2);  // a key and its index tensors, or a dimension and its index
+  static const std::vector<Row> rows = {
+      {"index(Tensor self, any key, Tensor[] indices)",
+       "self[key], the key's index tensors apart. A view for ints and slices, else a copy.", index_forward,
+       index_backward, {kKey}, kView | kKeepSizes | kHidden},
+      {"index_backward(Tensor self, ints sizes, any key, Tensor[] indices)", "Zeros of `sizes` with self added at `key`.",
+       index_backward_forward, index_backward_backward, {in(2) | in(3)}, kKeepSizes | kHidden},
+      {"set_index(Tensor self, any key, Tensor[] indices, Tensor|Scalar value)", "A copy of self with `value` at `key`.",
+       set_index_forward, set_index_backward, {kKey, 0, 0, kKey}, kInPlace | kKeepSizes | kHidden},
+
+      {"index_select(Tensor self, int dim, Tensor index)", "The slices of self along `dim` that a 1-d LongTensor names.",
+       index_select_forward, index_select_backward, {kKey}, kKeepSizes},
+      {"index_add(Tensor self, int dim, Tensor index, Tensor source)",
+       "self with the slices of `source` added at the slices that `index` names; repeated indices add up.",
+       index_add_forward, index_add_backward, {0, 0, 0, kKey}, kInPlace | kKeepSizes},
+      {"index_copy(Tensor self, int dim, Tensor index, Tensor source)",
+       "self with the slices that `index` names replaced by those of `source`.", index_copy_forward, index_copy_backward,
+       {kKey, 0, 0, kKey}, kInPlace | kKeepSizes},
+      {"index_fill(Tensor self, int dim, Tensor index, Scalar value)", "self with the slices that `index` names filled.",
+       index_fill_forward, index_fill_backward, {kKey}, kInPlace},
+      {"gather(Tensor self, int dim, Tensor index)",
+       "The elements that `index` names along `dim`: out[i, j] = self[index[i, j], j] for dim 0.", gather_forward,
+       gather_backward, {kKey}, kKeepSizes},
+      {"scatter(Tensor self, int dim, Tensor index, Tensor|Scalar src)",
+       "self with src[i, j] written at [index[i, j], j] (for dim 0).", scatter_forward, scatter_backward,
+       {kKey, 0, 0, kKey}, kInPlace | kKeepSizes},
+      {"scatter_add(Tensor self, int dim, Tensor index, Tensor src)",
+       "self with src[i, j] added at [index[i, j], j] (for dim 0).", scatter_add_forward, scatter_add_backward,
+       {0, 0, 0, kKey}, kInPlace | kKeepSizes},
+      {"masked_select(Tensor self, Tensor mask)", "The elements where a ByteTensor mask is 1, as a 1-d tensor.",
+       masked_select_forward, masked_select_backward, {in(1)}, kKeepSizes},
+      {"masked_scatter(Tensor self, Tensor mask, Tensor source)",
+       "self with the elements where `mask` is 1 replaced by those of `source`, in order.", masked_scatter_forward,
+       masked_scatter_backward, {in(1), 0, in(1)}, kInPlace | kKeepSizes},
+  };
   return rows;
 }
 

@@ -1,0 +1,157 @@
+#include "autograd/ops/indexing.h"
+
+#include "autograd/ops/op.h"
+#include "utils/numpy_api.h"
+
+namespace torchlite {
+
+namespace {
+
+// A key being brought into the form of Note [Index keys].
+struct Key {
+  std::vector<PyRef<>> items;
+  std::vector<PyRef<>> indices;  // Variables
+
+  void add_index(PyRef<Tensor> t) {
+    items.push_back(check(PyUnicode_FromFormat("@%zu", indices.size())));
+    indices.push_back(new_leaf(std::move(t)));
+  }
+};
+
+PyRef<> to_tuple(std::vector<PyRef<>>& items) {
+  PyRef<> out = check(PyTuple_New(static_cast<Py_ssize_t>(items.size())));
+  for (size_t i = 0; i < items.size(); ++i) PyTuple_SET_ITEM(out.get(), static_cast<Py_ssize_t>(i), items[i].release());
+  return out;
+}
+
+[[noreturn]] void refuse_item(size_t position, PyObject* item) {
+  type_error("Performing basic indexing on a tensor and encountered an error indexing dim %zu with an object of type "
+             "%.100s. The only supported types are integers, slices, None, Ellipsis, sequences of integers, "
+             "LongTensors, and ByteTensor masks",
+             position, type_name(item));
+}
+
+// A copy of an index tensor as Long or Byte.
+PyRef<Tensor> index_copy_of(Tensor* t, size_t position, PyObject* item) {
+  if (t->dtype == DType::Byte || t->dtype == DType::Long) return clone(t);
+  if (is_floating(t->dtype)) refuse_item(position, item);
+  return to_dtype(t, DType::Long);
+}
+
+bool is_tensor_like(PyObject* o) { return is_tensor(o) || is_variable(o) || PyArray_Check(o); }
+
+void add_array(Key& key, PyObject* item) {
+  PyRef<> array = check(PyArray_FromAny(item, nullptr, 0, 0, NPY_ARRAY_ENSUREARRAY, nullptr));
+  auto* a = reinterpret_cast<PyArrayObject*>(array.get());
+  int type = PyArray_TYPE(a);
+  if (type == NPY_BOOL) return key.add_index(clone(tensor_from_numpy(array.get()).get()));
+  // An empty list is an array of floats to NumPy.
+  bool integer = PyTypeNum_ISINTEGER(type) || (PyArray_SIZE(a) == 0 && !PyArray_Check(item));
+  if (!integer) refuse_item(key.items.size(), item);
+  PyRef<> wide = check(PyArray_CastToType(a, PyArray_DescrFromType(NPY_INT64), 0));
+  key.add_index(clone(tensor_from_numpy(wide.get()).get()));
+}
+
+void add_item(Key& key, PyObject* item) {
+  if (PyBool_Check(item)) return add_array(key, item);
+  if (PyLong_Check(item) || item == Py_None || item == Py_Ellipsis) {
+    key.items.push_back(PyRef<>::borrow(item));
+  } else if (PySlice_Check(item)) {
+    auto* s = reinterpret_cast<PySliceObject*>(item);
+    auto bound = [](PyObject* o) { return o == Py_None ? none_ref() : check(PyNumber_Index(o)); };
+    PyRef<> start = bound(s->start), stop = bound(s->stop), step = bound(s->step);
+    key.items.push_back(check(PySlice_New(start.get(), stop.get(), step.get())));
+  } else if (is_variable(item)) {
+    key.add_index(index_copy_of(as_variable(item)->data.get(), key.items.size(), item));
+  } else if (is_tensor(item)) {
+    key.add_index(index_copy_of(as_tensor(item), key.items.size(), item));
+  } else if (PyArray_Check(item) || PyList_Check(item) || PyTuple_Check(item)) {
+    add_array(key, item);
+  } else if (PyIndex_Check(item)) {
+    key.items.push_back(check(PyNumber_Index(item)));
+  } else {
+    refuse_item(key.items.size(), item);
+  }
+}
+
+// Whether a list stands for a tuple: with a slice, None or Ellipsis in it, or with one sequence for each dimension.
+bool list_means_tuple(PyObject* list, int ndim) {
+  Py_ssize_t n = PyList_GET_SIZE(list), sequences = 0;
+  for (Py_ssize_t i = 0; i < n; ++i) {
+    PyObject* item = PyList_GET_ITEM(list, i);
+    if (PySlice_Check(item) || item == Py_None || item == Py_Ellipsis) return true;
+    sequences += PyList_Check(item) || PyTuple_Check(item) || is_tensor_like(item);
+  }
+  return n > 0 && sequences == n && n == ndim;
+}
+
+Key canonical_key(PyObject* key, int ndim) {
+  Key out;
+  PyRef<> tuple;
+  if (PyTuple_Check(key)) tuple = PyRef<>::borrow(key);
+  else if (PyList_Check(key) && list_means_tuple(key, ndim)) tuple = check(PyList_AsTuple(key));
+  if (tuple) {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple.get()); ++i) add_item(out, PyTuple_GET_ITEM(tuple.get(), i));
+  } else {
+    add_item(out, key);
+  }
+  return out;
+}
+
+}  // namespace
+
+PyRef<> variable_getitem(PyObject* self, PyObject* key) {
+  static const Op& select_op = find_op("select");
+  static const Op& index_op = find_op("index");
+  Tensor* data = as_variable(self)->data.get();
+  if (PyLong_CheckExact(key) && data->ndim > 0) {
+    static PyObject* zero = check(PyLong_FromLong(0)).release();
+    PyObject* args[] = {self, zero, key};
+    return call_op(select_op, args);
+  }
+  if (is_variable(key)) {
+    Tensor* index = as_variable(key)->data.get();
+    if (index->dtype == DType::Byte && index->sizes() == data->sizes()) {
+      static const Op& masked_select_op = find_op("masked_select");
+      PyObject* args[] = {self, key};
+      return call_op(masked_select_op, args);
+    }
+  }
+  Key canonical = canonical_key(key, data->ndim);
+  PyRef<> items = to_tuple(canonical.items), indices = to_tuple(canonical.indices);
+  PyObject* args[] = {self, items.get(), indices.get()};
+  return call_op(index_op, args);
+}
+
+int variable_setitem(PyObject* self, PyObject* key, PyObject* value) {
+  static const Op& set_index_op = find_op("set_index");
+  if (!value) type_error("the elements of a Variable cannot be deleted");
+  Tensor* data = as_variable(self)->data.get();
+  if (is_variable(key) && is_variable(value)) {
+    Tensor* mask = as_variable(key)->data.get();
+    if (mask->dtype == DType::Byte && mask->sizes() == data->sizes() && as_variable(value)->data->numel != 1) {
+      static const Op& masked_scatter_op = find_op("masked_scatter");
+      PyObject* args[] = {self, key, value};
+      call_op_in_place(masked_scatter_op, args);
+      return 0;
+    }
+  }
+  Key canonical = canonical_key(key, data->ndim);
+  PyRef<> items = to_tuple(canonical.items), indices = to_tuple(canonical.indices);
+  PyRef<> operand = PyRef<>::borrow(value);
+  if (is_tensor(value)) {
+    operand = new_leaf(PyRef<Tensor>::borrow(as_tensor(value)));
+  } else if (!is_variable(value) && !PyFloat_Check(value) && !PyLong_Check(value)) {
+    if (PyIndex_Check(value) && !PyArray_Check(value)) {
+      operand = check(PyNumber_Index(value));
+    } else {
+      PyRef<> array = check(PyArray_FromAny(value, nullptr, 0, 0, NPY_ARRAY_ENSUREARRAY, nullptr));
+      operand = new_leaf(to_dtype(tensor_from_numpy(array.get()).get(), data->dtype));
+    }
+  }
+  PyObject* args[] = {self, items.get(), indices.get(), operand.get()};
+  call_op_in_place(set_index_op, args);
+  return 0;
+}
+
+}  // namespace torchlite
