@@ -1,0 +1,8 @@
+"""Networks: modules that hold parameters, the functions they use, initial values and gradient clipping."""
+
+from torchlite.nn import functional, init, utils
+from torchlite.nn.modules import *  # noqa: F403
+from torchlite.nn.modules import __all__ as _modules
+from torchlite.nn.parameter import Parameter
+
+__all__ = ["Parameter", "functional", "init", "utils", *_modules]

@@ -1,0 +1,126 @@
+"""Functions of networks: Variables in, Variables out, no state.
+
+Those without anything to add are the operations themselves, so that calling them costs nothing extra.
+"""
+
+from torchlite import _C
+from torchlite.autograd import Variable
+
+__all__ = [
+    "cross_entropy",
+    "dropout",
+    "elu",
+    "embedding",
+    "l1_loss",
+    "leaky_relu",
+    "linear",
+    "log_softmax",
+    "mse_loss",
+    "nll_loss",
+    "relu",
+    "sigmoid",
+    "softmax",
+    "softplus",
+    "tanh",
+]
+
+_ops = _C._ops
+
+linear = _ops.linear
+sigmoid = _ops.sigmoid
+softplus = _ops.softplus
+tanh = _ops.tanh
+mse_loss = _ops.mse_loss
+l1_loss = _ops.l1_loss
+
+_embedding, _dropout, _relu = _ops.embedding, _ops.dropout, _ops.relu
+_leaky_relu, _elu = _ops.leaky_relu, _ops.elu
+_softmax, _log_softmax = _ops.softmax, _ops.log_softmax
+_cross_entropy, _nll_loss = _ops.cross_entropy, _ops.nll_loss
+
+
+# ---- activation ----
+
+
+def relu(input, inplace=False):
+    """max(x, 0), elementwise. `inplace` writes the result into `input`, which must not be a leaf that needs grad."""
+    return input.relu_() if inplace else _relu(input)
+
+
+def leaky_relu(input, negative_slope=0.01, inplace=False):
+    """x where x > 0, else `negative_slope` * x, elementwise."""
+    return input.leaky_relu_(negative_slope) if inplace else _leaky_relu(input, negative_slope)
+
+
+def elu(input, alpha=1.0, inplace=False):
+    """x where x > 0, else `alpha` * (exp(x) - 1), elementwise (https://arxiv.org/abs/1511.07289)."""
+    return input.elu_(alpha) if inplace else _elu(input, alpha)
+
+
+def _softmax_dim(name, input):
+    """The dimension that softmax normalises where the caller names none: that of the classes."""
+    ndim = input.dim()
+    if ndim in (1, 3):
+        return 0
+    if ndim in (2, 4):
+        return 1
+    raise ValueError(f"{name}: without dim, input has to have 1 to 4 dimensions, but has {ndim}")
+
+
+def softmax(input, dim=None):
+    """exp(x) / sum(exp(x)) along `dim`, by default dimension 0 of a 1-d or 3-d input and 1 of a 2-d or 4-d one."""
+    return _softmax(input, _softmax_dim("softmax", input) if dim is None else dim)
+
+
+def log_softmax(input, dim=None):
+    """The logarithm of `softmax(input, dim)`, computed without overflow."""
+    return _log_softmax(input, _softmax_dim("log_softmax", input) if dim is None else dim)
+
+
+# ---- dropout and embedding ----
+
+
+def dropout(input, p=0.5, training=False, inplace=False):
+    """While `training`: zeroes each element with probability `p` and scales the others by 1 / (1 - p).
+
+    Otherwise the values of `input`. ValueError if `p` is not between 0 and 1.
+    """
+    if not 0 <= p <= 1:
+        raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
+    if not inplace:
+        return _dropout(input, p, training)
+    if not training or p == 0:
+        return input
+    return input.mul_(Variable(_dropout(input.data.clone().fill_(1), p, True)))
+
+
+def embedding(input, embedding_matrix, max_norm=None, norm_type=2, scale_grad_by_freq=False, sparse=False):
+    """The rows of `embedding_matrix` (V, E) that the integers in `input` name: size of `input` x E.
+
+    With `max_norm`, the used rows are first scaled in place to have at most this `norm_type`-norm.
+    `scale_grad_by_freq` divides a row's gradient by how often it was used, `sparse` makes the gradient sparse.
+    """
+    return _embedding(input, embedding_matrix, None, max_norm, norm_type, scale_grad_by_freq, sparse)
+
+
+# ---- losses ----
+
+
+def nll_loss(input, target, weight=None, size_average=True, ignore_index=-100):
+    """Negative log likelihood of the classes `target` (N or N, H, W integers) under log-probabilities `input`.
+
+    `input` is (N, C) or (N, C, H, W). `weight` (C) weighs the classes; targets equal to `ignore_index` don't count.
+    The result, of shape (1,), is the weighted mean, or the sum with `size_average=False`.
+    """
+    ndim = input.dim()
+    if ndim not in (2, 4):
+        raise ValueError(f"Expected 2 or 4 dimensions (got {ndim})")
+    return _nll_loss(input, target, weight, size_average, ignore_index)
+
+
+def cross_entropy(input, target, weight=None, size_average=True, ignore_index=-100):
+    """`nll_loss(log_softmax(input, 1), target, ...)` in one operation."""
+    ndim = input.dim()
+    if ndim not in (2, 4):
+        raise ValueError(f"Expected 2 or 4 dimensions (got {ndim})")
+    return _cross_entropy(input, target, weight, size_average, ignore_index)

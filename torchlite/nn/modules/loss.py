@@ -1,0 +1,78 @@
+"""Losses as modules. Each takes (input, target) and gives a Variable of shape (1,)."""
+
+from torchlite.nn import functional as F
+from torchlite.nn.modules.module import Module
+
+__all__ = ["CrossEntropyLoss", "L1Loss", "MSELoss", "NLLLoss"]
+
+
+class _Loss(Module):
+    """A loss that averages over the elements (`size_average`) or sums."""
+
+    def __init__(self, size_average=True):
+        super().__init__()
+        self.size_average = size_average
+
+    def _check_target(self, target):
+        if target.requires_grad:
+            raise AssertionError(
+                "nn criterions don't compute the gradient w.r.t. targets - please make the target volatile or one "
+                f"that doesn't require grad ({type(self).__name__})"
+            )
+
+    def __repr__(self):
+        return f"{type(self).__name__} ()"
+
+
+class _WeightedLoss(_Loss):
+    """A loss whose buffer `weight`, a tensor or None, weighs the classes."""
+
+    def __init__(self, weight=None, size_average=True):
+        super().__init__(size_average)
+        self.register_buffer("weight", weight)
+
+
+class L1Loss(_Loss):
+    """Mean (or sum) of |input - target|, both of the same size."""
+
+    def forward(self, input, target):
+        self._check_target(target)
+        return F.l1_loss(input, target, self.size_average)
+
+
+class MSELoss(_Loss):
+    """Mean (or sum) of (input - target)^2, both of the same size."""
+
+    def forward(self, input, target):
+        self._check_target(target)
+        return F.mse_loss(input, target, self.size_average)
+
+
+class NLLLoss(_WeightedLoss):
+    """Negative log likelihood of classes under log-probabilities; see `functional.nll_loss` for sizes.
+
+    `weight`: a tensor (C) of weights of the classes. Targets equal to `ignore_index` don't count.
+    """
+
+    def __init__(self, weight=None, size_average=True, ignore_index=-100):
+        super().__init__(weight, size_average)
+        self.ignore_index = ignore_index
+
+    def forward(self, input, target):
+        self._check_target(target)
+        return F.nll_loss(input, target, self.weight, self.size_average, self.ignore_index)
+
+
+class CrossEntropyLoss(_WeightedLoss):
+    """Negative log likelihood of classes under the softmax of scores `input`; see `functional.nll_loss` for sizes.
+
+    `weight`: a tensor (C) of weights of the classes. Targets equal to `ignore_index` don't count.
+    """
+
+    def __init__(self, weight=None, size_average=True, ignore_index=-100):
+        super().__init__(weight, size_average)
+        self.ignore_index = ignore_index
+
+    def forward(self, input, target):
+        self._check_target(target)
+        return F.cross_entropy(input, target, self.weight, self.size_average, self.ignore_index)
