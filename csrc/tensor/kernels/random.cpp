@@ -146,6 +146,14 @@ Threshold threshold(double p) {
   return {static_cast<uint32_t>(hits - (hits > 0)), hits == 0};
 }
 
+// By value: a conditional load from a capture would keep the loop scalar.
+template <class T>
+TL_INLINE void emit_hits(const uint32_t* words, uint32_t limit, T present, T* values) {
+  TL_INDEPENDENT
+  TL_NOT_UNROLLED
+  for (int i = 0; i < group_words; ++i) values[i] = words[i] <= limit ? present : T(0);
+}
+
 }  // namespace
 
 uint64_t random_bits(Generator& generator) {
@@ -199,8 +207,7 @@ void bernoulli(Generator& generator, double p, T value, T* out, int64_t n) {
   generate<group_words, T>(
       generator, n,
       [=](const uint32_t* words, T* values) TL_LAMBDA {
-        TL_NOT_UNROLLED
-        for (int i = 0; i < group_words; ++i) values[i] = words[i] <= hit.limit ? present : T(0);
+        emit_hits(words, hit.limit, present, values);
       },
       StoreTo<T>{out});
 }
@@ -212,8 +219,7 @@ void dropout(Generator& generator, double p, const T* x, T* y, T* mask, int64_t 
   generate<group_words, T>(
       generator, n,
       [=](const uint32_t* words, T* values) TL_LAMBDA {
-        TL_NOT_UNROLLED
-        for (int i = 0; i < group_words; ++i) values[i] = words[i] <= kept.limit ? present : T(0);
+        emit_hits(words, kept.limit, present, values);
       },
       [=](int64_t first, const T* values, int64_t count) TL_LAMBDA {
         TL_INDEPENDENT

@@ -145,14 +145,14 @@ TL_INLINE T scalar_sigmoid(T x) {
   return base - base * q;
 }
 
-// With e = exp(-2|x|): (1 - e) / (1 + e) at small x, where expm1 keeps 1 - e exact; 1 - 2 e / (1 + e) at large.
+// E / (E + 2) with E = expm1(2 |x|), which is exact enough at small x and whose error fades at large.
 template <class T>
 TL_INLINE T scalar_tanh(T x) {
   using F = FloatTraits<T>;
   using Bits = typename F::Bits;
-  constexpr T saturated = sizeof(T) == 4 ? T(-20) : T(-40);  // e^y is below half an ulp of 1
-  T y = T(-2) * std::fabs(x);
-  y = y < saturated ? saturated : y;
+  constexpr T saturated = sizeof(T) == 4 ? T(20) : T(40);  // tanh is 1 to the last bit from here on
+  T y = T(2) * std::fabs(x);
+  y = y > saturated ? saturated : y;
   T shifted = y * T(1.44269504088896340736) + F::magic;
   T n = shifted - F::magic;
   T exact = y - n * F::ln2_hi;
@@ -161,9 +161,7 @@ TL_INLINE T scalar_tanh(T x) {
   T tail = (exact - r) - low;
   T scale = std::bit_cast<T>((std::bit_cast<Bits>(shifted) - std::bit_cast<Bits>(F::magic) + F::bias) << F::mantissa);
   T em1 = scale * (r + (r * r * horner(F::exp_poly, r) + tail)) + (scale - T(1));
-  bool large = em1 < T(-0.6875);
-  T q = (large ? T(-2) * (em1 + T(1)) : -em1) / (em1 + T(2));
-  return std::copysign(large ? T(1) + q : q, x);
+  return std::copysign(em1 / (em1 + T(2)), x);
 }
 
 template <class T>
