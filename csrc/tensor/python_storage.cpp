@@ -1,4 +1,5 @@
 // How Python sees a Storage: the type objects of `_StorageBase` and FloatStorage ...
+#include <cstring>
 #include <string>
 
 #include "tensor/storage.h"
@@ -48,6 +49,45 @@ PyObject* storage_size(PyObject* o, PyObject*) { return PyLong_FromLongLong(as_s
 PyObject* storage_element_size(PyObject* o, PyObject*) { return PyLong_FromLong(itemsize(as_storage(o)->dtype)); }
 PyObject* storage_data_ptr(PyObject* o, PyObject*) { return PyLong_FromVoidPtr(as_storage(o)->data); }
 
+PyObject* storage_clone(PyObject* o, PyObject*) {
+  return guard([&]() -> PyObject* {
+    Storage* s = as_storage(o);
+    if (s->device != kCPU) type_error("clone: the storage lies on a CUDA device");
+    PyRef<Storage> copy = new_storage(s->dtype, s->nbytes);
+    if (s->nbytes) memcpy(copy->data, s->data, static_cast<size_t>(s->nbytes));
+    return copy.release();
+  });
+}
+
+// A storage with the contents of a bytes-like object: how pickles rebuild one.
+PyObject* storage_from_bytes(PyObject* type, PyObject* bytes) {
+  return guard([&]() -> PyObject* {
+    ptrdiff_t i = reinterpret_cast<PyTypeObject*>(type) - StorageTypes;
+    if (i < 0 || i >= kDTypes) type_error("_from_bytes: %R is no typed storage class", type);
+    Py_buffer view;
+    check(PyObject_GetBuffer(bytes, &view, PyBUF_SIMPLE));
+    struct Release {
+      Py_buffer* view;
+      ~Release() { PyBuffer_Release(view); }
+    } release{&view};
+    if (view.len % kDTypeInfo[i].itemsize)
+      value_error("_from_bytes: %zd bytes are no whole number of %s elements", view.len, kDTypeInfo[i].name);
+    PyRef<Storage> s = new_storage(static_cast<DType>(i), view.len);
+    if (view.len) memcpy(s->data, view.buf, static_cast<size_t>(view.len));
+    return s.release();
+  });
+}
+
+PyObject* storage_reduce(PyObject* o, PyObject*) {
+  return guard([&]() -> PyObject* {
+    Storage* s = as_storage(o);
+    if (s->device != kCPU) type_error("a storage on a CUDA device cannot be pickled: copy its tensors with cpu()");
+    PyRef<> rebuild =
+        check(PyObject_GetAttrString(reinterpret_cast<PyObject*>(&StorageTypes[static_cast<int>(s->dtype)]), "_from_bytes"));
+    return Py_BuildValue("O(y#)", rebuild.get(), s->data, static_cast<Py_ssize_t>(s->nbytes));
+  });
+}
+
 PyObject* storage_get_is_cuda(PyObject* o, void*) { return PyBool_FromLong(as_storage(o)->device != kCPU); }
 PyObject* storage_get_readonly(PyObject* o, void*) { return PyBool_FromLong(as_storage(o)->readonly); }
 PyObject* storage_get_owner(PyObject* o, void*) {
@@ -61,6 +101,9 @@ PyMethodDef storage_methods[] = {
     {"size", storage_size, METH_NOARGS, "Number of elements."},
     {"element_size", storage_element_size, METH_NOARGS, "Bytes of one element."},
     {"data_ptr", storage_data_ptr, METH_NOARGS, "Address of the first element."},
+    {"clone", storage_clone, METH_NOARGS, "A copy in memory of its own."},
+    {"_from_bytes", storage_from_bytes, METH_O | METH_CLASS, "A storage with the contents of a bytes-like object."},
+    {"__reduce__", storage_reduce, METH_NOARGS, nullptr},
     {nullptr, nullptr, 0, nullptr},
 };
 

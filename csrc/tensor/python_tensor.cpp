@@ -130,6 +130,9 @@ PyObject* tensor_tp_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
 
 int tensor_tp_init(PyObject*, PyObject*, PyObject*) { return 0; }
 
+// Written in Python, where subclasses find it too.
+PyObject* tensor_tp_repr(PyObject* o) { return PyObject_CallMethod(o, "_format", nullptr); }
+
 // ---- protocols ----------------------------------------------------------------------------------------------------
 
 // Tensors are compared element by element, so as keys they stand for themselves.
@@ -297,6 +300,10 @@ PyObject* add_tensor_methods(PyObject*, PyObject* methods) {
 }
 
 PyMethodDef module_functions[] = {
+    {"from_dlpack", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(from_dlpack)),
+     METH_VARARGS | METH_KEYWORDS,
+     "from_dlpack(x, /, *, device=None, copy=None)\n--\n\nA tensor on the memory of an object with __dlpack__, or of a "
+     "capsule. BufferError where the memory, its type or the capsule cannot be used."},
     {"_memory_stats", memory_stats, METH_NOARGS,
      "Counts of the host allocator: allocated_bytes, allocated_blocks, cached_bytes, peak_bytes, total_allocations."},
     {"_empty_cache", empty_cache_, METH_NOARGS, "Returns cached host memory to the system."},
@@ -314,6 +321,7 @@ PyTypeObject TensorBase_Type = {
     .tp_name = "torchlite._C._TensorBase",
     .tp_basicsize = sizeof(Tensor),
     .tp_dealloc = tensor_tp_dealloc,
+    .tp_repr = tensor_tp_repr,
     .tp_as_number = &tensor_number_methods,
     .tp_as_sequence = &tensor_sequence,
     .tp_as_mapping = &tensor_mapping,

@@ -31,6 +31,9 @@ PyRef<Tensor> tensor_from_sequence(DType dtype, PyObject* sequence);
 // Stores a Python number; TypeError for a float with a fraction in an integer type, OverflowError out of range.
 void store_number(char* p, DType dtype, PyObject* number);
 
+PyObject* tensor_dlpack(PyObject* o, PyObject* args, PyObject* kwargs);
+PyObject* tensor_dlpack_device(PyObject* o, PyObject*);
+
 // Functions of the module `_C`.
 PyObject* from_numpy(PyObject* module, PyObject* array);
 PyObject* from_dlpack(PyObject* module, PyObject* args, PyObject* kwargs);

@@ -54,8 +54,8 @@ void resize_storage(Storage* self, int64_t nbytes) {
   if (self->owner) runtime_error("cannot resize a storage of %lld bytes to %lld: its memory belongs to a %.100s",
                                  static_cast<long long>(self->nbytes), static_cast<long long>(nbytes),
                                  type_name(self->owner.get()));
-  // NumPy views of the old block would dangle: they hold a reference to this storage.
-  if (Py_REFCNT(self) > 2) runtime_error("cannot resize a storage of %lld bytes to %lld: it is in use by other views",
+  // NumPy arrays and buffers on the old block would dangle: each holds a reference to this storage, the caller one.
+  if (Py_REFCNT(self) > 1) runtime_error("cannot resize a storage of %lld bytes to %lld: it is in use by other views",
                                          static_cast<long long>(self->nbytes), static_cast<long long>(nbytes));
   if (self->data == self->small && nbytes <= static_cast<int64_t>(sizeof self->small)) {
     self->nbytes = nbytes;

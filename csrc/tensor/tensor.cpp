@@ -91,6 +91,32 @@ PyRef<Tensor> new_view(const Tensor* base, Dims sizes, Dims strides, int64_t off
 
 PyRef<Tensor> alias(const Tensor* t) { return new_view(t, t->sizes(), t->strides(), t->offset); }
 
+void repoint(Tensor* t, PyRef<Storage> storage, Dims sizes, Dims strides, int64_t offset) {
+  // All that can fail happens on a fresh tensor, whose dimensions are then swapped in.
+  PyRef<Tensor> fresh = new_tensor_on(std::move(storage), t->dtype, sizes, strides, offset);
+  t->array.reset();
+  std::swap(t->storage, fresh->storage);
+  std::swap(t->inline_dims, fresh->inline_dims);  // the union's larger member: heap dimensions move along
+  std::swap(t->ndim, fresh->ndim);
+  t->offset = fresh->offset;
+  t->numel = fresh->numel;
+  t->contiguous = fresh->contiguous;
+}
+
+void resize(Tensor* t, Dims sizes) {
+  if (sizes == t->sizes() && t->contiguous) return;
+  for (int64_t s : sizes)
+    if (s < 0) runtime_error("resize_: sizes must not be negative, but got %s", format_dims(sizes).c_str());
+  PyRef<Tensor> shape = make_tensor(t->dtype, sizes, nullptr);  // checks the number of elements
+  if (shape->numel > (int64_t{1} << 58)) throw std::bad_alloc();
+  int64_t bytes = (t->offset + shape->numel) * itemsize(t->dtype);
+  if (bytes > t->storage->nbytes) {
+    t->array.reset();
+    resize_storage(t->storage.get(), bytes);
+  }
+  repoint(t, t->storage.copy(), shape->sizes(), shape->strides(), t->offset);
+}
+
 PyRef<Tensor> contiguous(Tensor* t) { return t->contiguous ? PyRef<Tensor>::borrow(t) : clone(t); }
 
 PyRef<Tensor> clone(const Tensor* t) {

@@ -91,6 +91,11 @@ PyRef<Tensor> new_view(const Tensor* base, Dims sizes, Dims strides, int64_t off
 PyRef<Tensor> new_tensor_on(PyRef<Storage> storage, DType dtype, Dims sizes, Dims strides, int64_t offset);
 // A second Tensor object on the same memory.
 PyRef<Tensor> alias(const Tensor* t);
+// `t` becomes another view in place: its NumPy view is dropped, and with it the claim on the old memory.
+void repoint(Tensor* t, PyRef<Storage> storage, Dims sizes, Dims strides, int64_t offset);
+// `t` takes new sizes in place, contiguous from its offset on; the storage grows where it is too small. Elements keep
+// their order in memory.
+void resize(Tensor* t, Dims sizes);
 // `t` itself if contiguous, else a contiguous copy.
 PyRef<Tensor> contiguous(Tensor* t);
 PyRef<Tensor> clone(const Tensor* t);
