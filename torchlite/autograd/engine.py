@@ -38,7 +38,7 @@ def _as_tuple(value: Any) -> tuple:
     """A single Variable, tensor, array or None as a tuple of one; a sequence as a tuple."""
     if isinstance(value, (tuple, list)):
         return tuple(value)
-    if value is None or isinstance(value, (_C._VariableBase, _C._TensorBase, np.ndarray)):
+    if value is None or isinstance(value, (_C._VariableBase, _C._TensorBase, np.ndarray, str, bytes)):
         return (value,)
     if hasattr(value, "__cuda_array_interface__") or not hasattr(value, "__iter__"):
         return (value,)
