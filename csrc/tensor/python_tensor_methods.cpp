@@ -122,7 +122,7 @@ PyObject* convert(PyObject* o, DType dtype) {
 }
 
 template <DType T>
-PyObject* tensor_to(PyObject* o, PyObject* const* args, Py_ssize_t n, PyObject* kwnames) {
+PyObject* tensor_to(PyObject* o, PyObject* const*, Py_ssize_t n, PyObject* kwnames) {
   return guard([&]() -> PyObject* {
     accept_async(n, kwnames, 0, info(T).name);
     return convert(o, T);
