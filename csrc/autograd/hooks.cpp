@@ -13,7 +13,7 @@ class HookName {
     name_ = PyRef<>::steal(PyObject_GetAttrString(hook, "__name__"));
     const char* text = name_ && PyUnicode_Check(name_.get()) ? PyUnicode_AsUTF8(name_.get()) : nullptr;
     if (text) text_ = text;
-    PyErr_Clear();  // the name only serves a message: a hook without one is called by its default
+    PyErr_Clear();  // a hook without a usable __name__ is <unknown>
   }
   const char* c_str() const { return text_; }
 
@@ -35,7 +35,7 @@ bool still_registered(PyObject* dict, PyObject* key, PyObject* hook) {
   PyRef<> current = PyRef<>::steal(PyObject_GetItem(dict, key));
   if (!current) {
     if (!PyErr_ExceptionMatches(PyExc_KeyError)) throw PyError();
-    PyErr_Clear();
+    PyErr_Clear();  // the KeyError of a hook that is gone
   }
   return current.get() == hook;
 }
@@ -147,8 +147,7 @@ void run_post_hooks(Node* self, Gradients& grad_inputs, const Gradients& grad_ou
     PyRef<> inputs = gradient_tuple(grad_inputs);
     PyRef<> result = check(PyObject_CallFunctionObjArgs(hook, inputs.get(), outputs.get(), nullptr));
     if (result.get() == Py_None) return;
-    if (!PyTuple_Check(result.get()))
-      type_error("expected tuple, but hook returned '%.100s'", type_name(result.get()));
+    if (!PyTuple_Check(result.get())) type_error("expected tuple, but hook returned '%.100s'", type_name(result.get()));
     Py_ssize_t got = PyTuple_GET_SIZE(result.get()), expected = static_cast<Py_ssize_t>(grad_inputs.size());
     if (got != expected)
       runtime_error("hook '%.100s' has returned an incorrect number of values (got %zd, but expected %zd)",
@@ -165,11 +164,12 @@ void run_post_hooks(Node* self, Gradients& grad_inputs, const Gradients& grad_ou
 
 PyObject* node_register_hook(PyObject* self, PyObject* hook) {
   return guard([&]() -> PyObject* {
-    if (!PyCallable_Check(hook)) type_error("register_hook: the hook must be callable, but got %.100s", type_name(hook));
+    if (!PyCallable_Check(hook))
+      type_error("register_hook: the hook must be callable, but got %.100s", type_name(hook));
     NodeExtra& parts = extra(as_node(self));
     PyRef<> existing = parts.post_hooks ? parts.post_hooks.copy() : none_ref();
-    PyRef<> pair = function_class ? register_by_function_class(existing.get(), hook)
-                                  : register_directly(existing.get(), hook);
+    PyRef<> pair =
+        function_class ? register_by_function_class(existing.get(), hook) : register_directly(existing.get(), hook);
     parts.post_hooks = PyRef<>::borrow(PyTuple_GET_ITEM(pair.get(), 0));
     return new_ref(PyTuple_GET_ITEM(pair.get(), 1));
   });

@@ -23,7 +23,9 @@ PyRef<Tensor> zeros_for(const PyFunction* self, size_t i) {
   return new_zeros(spec.dtype, spec.sizes());
 }
 
-std::string where(const Tensor* t) { return t->device() == kCPU ? "the host" : "CUDA device " + std::to_string(t->device()); }
+std::string where(const Tensor* t) {
+  return t->device() == kCPU ? "the host" : "CUDA device " + std::to_string(t->device());
+}
 
 // Throws unless `grad` has the type, device and size of argument `i`.
 void check_gradient(const PyFunction* self, size_t i, const Tensor* grad) {
@@ -31,17 +33,21 @@ void check_gradient(const PyFunction* self, size_t i, const Tensor* grad) {
   if (!argument.needs_grad) return;
   const TensorSpec& spec = argument.spec;
   if (!(spec.sizes() == grad->sizes()))
-    runtime_error("function %.100s returned a gradient of size %s at position %zu, but the corresponding forward input "
-                  "has size %s", node_name(self), format_dims(grad->sizes()).c_str(), i + 1,
-                  format_dims(spec.sizes()).c_str());
+    runtime_error(
+        "function %.100s returned a gradient of size %s at position %zu, but the corresponding forward input "
+        "has size %s",
+        node_name(self), format_dims(grad->sizes()).c_str(), i + 1, format_dims(spec.sizes()).c_str());
   if (spec.dtype != grad->dtype)
-    runtime_error("function %.100s returned a gradient of type %s (%s) at position %zu, but the corresponding forward "
-                  "input is of type %s (%s)", node_name(self), TensorTypes[static_cast<int>(grad->dtype)].tp_name,
-                  info(grad->dtype).numpy_name, i + 1, TensorTypes[static_cast<int>(spec.dtype)].tp_name,
-                  info(spec.dtype).numpy_name);
+    runtime_error(
+        "function %.100s returned a gradient of type %s (%s) at position %zu, but the corresponding forward "
+        "input is of type %s (%s)",
+        node_name(self), TensorTypes[static_cast<int>(grad->dtype)].tp_name, info(grad->dtype).numpy_name, i + 1,
+        TensorTypes[static_cast<int>(spec.dtype)].tp_name, info(spec.dtype).numpy_name);
   if (spec.device != grad->device())
-    runtime_error("function %.100s returned a gradient on %s at position %zu, but the corresponding forward input is on "
-                  "another device", node_name(self), where(grad).c_str(), i + 1);
+    runtime_error(
+        "function %.100s returned a gradient on %s at position %zu, but the corresponding forward input is on "
+        "another device",
+        node_name(self), where(grad).c_str(), i + 1);
 }
 
 // What backward returned as a tuple: a single value stands for a tuple of one, a list for a tuple.
@@ -82,8 +88,10 @@ Gradients apply_backward(PyFunction* self, Gradients&& grads) {
     PyObject* value = PyTuple_GET_ITEM(values.get(), i);
     if (!self->arguments[static_cast<size_t>(i)].is_variable) {
       if (value != Py_None)
-        runtime_error("function %.100s returned a gradient different than None at position %zd, but the corresponding "
-                      "forward input was not a Variable", node_name(self), i + 1);
+        runtime_error(
+            "function %.100s returned a gradient different than None at position %zd, but the corresponding "
+            "forward input was not a Variable",
+            node_name(self), i + 1);
       continue;
     }
     if (value == Py_None) {
@@ -142,9 +150,12 @@ Gradients apply_legacy_backward(PyFunction* self, Gradients&& grads) {
         break;
       }
     uint32_t nr = static_cast<uint32_t>(i);
-    if (is_volatile) out[i] = new_volatile(std::move(t));
-    else if (!error) out[i] = new_leaf(std::move(t));
-    else out[i] = new_interior(std::move(t), error.copy(), nr, true);
+    if (is_volatile)
+      out[i] = new_volatile(std::move(t));
+    else if (!error)
+      out[i] = new_leaf(std::move(t));
+    else
+      out[i] = new_interior(std::move(t), error.copy(), nr, true);
   }
   return out;
 }
@@ -153,8 +164,7 @@ Gradients apply_legacy_backward(PyFunction* self, Gradients&& grads) {
 
 Gradients function_backward(Node* node, Gradients&& grads) {
   auto* self = static_cast<PyFunction*>(node);
-  if (!self->is_recorded)
-    runtime_error("%.100s: backward of a Function whose forward was never run", node_name(node));
+  if (!self->is_recorded) runtime_error("%.100s: backward of a Function whose forward was never run", node_name(node));
   return self->is_legacy ? apply_legacy_backward(self, std::move(grads)) : apply_backward(self, std::move(grads));
 }
 
@@ -165,8 +175,10 @@ PyObject* function_do_backward(PyObject* o, PyObject* const* args, Py_ssize_t n)
     if (n != 2) runtime_error("_do_backward expects exactly two arguments");
     PyObject *grads = args[0], *retain = args[1];
     if (!PyTuple_Check(grads) || !PyBool_Check(retain))
-      type_error("_do_backward received an invalid combination of arguments - got (%.100s, %.100s), but expected "
-                 "(tuple, bool)", type_name(grads), type_name(retain));
+      type_error(
+          "_do_backward received an invalid combination of arguments - got (%.100s, %.100s), but expected "
+          "(tuple, bool)",
+          type_name(grads), type_name(retain));
     size_t count = static_cast<size_t>(PyTuple_GET_SIZE(grads));
     if (count != self->n_outputs)
       runtime_error("%.100s got an invalid number of gradients (expected %d got %zu)", type_name(o),
@@ -182,11 +194,11 @@ PyObject* function_do_backward(PyObject* o, PyObject* const* args, Py_ssize_t n)
     PyRef<> backward = PyRef<>::steal(PyObject_GetAttr(o, name_backward));
     if (!backward) {
       if (!PyErr_ExceptionMatches(PyExc_AttributeError)) throw PyError();
-      PyErr_Clear();
+      PyErr_Clear();  // replaced by an error that names the function
       runtime_error("function %.100s doesn't implement a required 'backward' method", type_name(o));
     }
-    PyRef<> result = as_tuple(check(PyObject_Vectorcall(
-        backward.get(), values.data() + 1, count | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr)));
+    PyRef<> result = as_tuple(
+        check(PyObject_Vectorcall(backward.get(), values.data() + 1, count | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr)));
     Py_ssize_t expected = static_cast<Py_ssize_t>(self->arguments.size());
     if (!count_fits(result.get(), expected))
       runtime_error("%.100s returned an invalid number of gradient tensors (expected %zd, but got %zd)", type_name(o),

@@ -22,8 +22,8 @@ struct Input {
 struct Output {
   PyRef<> object;  // as forward returned it
   PyRef<Tensor> tensor;
-  int input;       // the input that it is, or -1
-  int earlier;     // the first output that is the same tensor, or -1
+  int input;    // the input that it is, or -1
+  int earlier;  // the first output that is the same tensor, or -1
   bool differentiable = true;
   PyRef<Variable> result;
 };
@@ -74,8 +74,8 @@ class ForwardCall {
   std::vector<std::pair<int, int>> joined_;  // input, output
   bool is_tuple_ = false;
   bool is_volatile_ = false;
-  bool records_ = false;     // results have a grad_fn
-  bool changed_ = false;     // versions were bumped
+  bool records_ = false;  // results have a grad_fn
+  bool changed_ = false;  // versions were bumped
 };
 
 // ---- Note [Refused writes] --------------------------------------------------------------------------------------------
@@ -86,8 +86,7 @@ class ForwardCall {
 class WriteGuard : public WriteObserver {
  public:
   explicit WriteGuard(std::vector<Input>& inputs) : inputs_(inputs) {
-    for (const Input& in : inputs)
-      armed_ = armed_ || !writable(in.variable);
+    for (const Input& in : inputs) armed_ = armed_ || !writable(in.variable);
     if (!armed_) return;
     before_write = keep_copy;
     next = std::exchange(write_observers, this);
@@ -99,9 +98,7 @@ class WriteGuard : public WriteObserver {
   }
 
  private:
-  static bool writable(const Variable* v) {
-    return !(v->is_leaf() && v->requires_grad) && version_sharers(v) <= 1;
-  }
+  static bool writable(const Variable* v) { return !(v->is_leaf() && v->requires_grad) && version_sharers(v) <= 1; }
   static void keep_copy(WriteObserver* observer, const Tensor* written) {
     auto* self = static_cast<WriteGuard*>(observer);
     for (Input& in : self->inputs_)
@@ -258,14 +255,15 @@ void ForwardCall::check_dirty() {
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(dirty); ++i) {
     PyObject* o = PyTuple_GET_ITEM(dirty, i);
     Tensor* t = find_tensor(o);
-    if (!t)
-      runtime_error("mark_dirty can only accept tensors, but argument %zd is of type %.100s", i, type_name(o));
+    if (!t) runtime_error("mark_dirty can only accept tensors, but argument %zd is of type %.100s", i, type_name(o));
     int index = find_input(t);
     if (index < 0) runtime_error("mark_dirty only accepts input tensors, but argument %zd isn't one", i);
     Input& in = inputs_[static_cast<size_t>(index)];
     if (find_output(t) < 0)
-      runtime_error("%.100s: argument %zd of mark_dirty is not among the results of forward: a tensor that forward "
-                    "modifies must be returned", name_, i);
+      runtime_error(
+          "%.100s: argument %zd of mark_dirty is not among the results of forward: a tensor that forward "
+          "modifies must be returned",
+          name_, i);
     require_in_place(in.variable);
     in.dirty = true;
   }
@@ -289,8 +287,10 @@ void ForwardCall::check_shared_pairs() {
                     type_name(a), type_name(b));
     int input = find_input(source), output = find_output(target);
     if (input < 0 || output < 0)
-      runtime_error("mark_shared_storages only accepts pairs of input and output tensors, but argument %zd doesn't "
-                    "satify this condition", i);
+      runtime_error(
+          "mark_shared_storages only accepts pairs of input and output tensors, but argument %zd doesn't "
+          "satify this condition",
+          i);
     joined_.emplace_back(input, output);
   }
 }
@@ -321,11 +321,13 @@ void ForwardCall::check_saved() {
     PyObject* o = PyTuple_GET_ITEM(list, i);
     if (o == Py_None) continue;
     Tensor* t = find_tensor(o);
-    if (!t) runtime_error("save_for_backward can only save tensors, but argument %zd is of type %.100s", i,
-                          type_name(o));
+    if (!t)
+      runtime_error("save_for_backward can only save tensors, but argument %zd is of type %.100s", i, type_name(o));
     if (find_input(t) < 0 && find_output(t) < 0)
-      runtime_error("save_for_backward can only save input or output tensors, but argument %zd doesn't satisfy this "
-                    "condition", i);
+      runtime_error(
+          "save_for_backward can only save input or output tensors, but argument %zd doesn't satisfy this "
+          "condition",
+          i);
   }
   self_->saved.reserve(static_cast<size_t>(PyTuple_GET_SIZE(list)));
 }
@@ -360,17 +362,22 @@ void ForwardCall::wrap(size_t i) {
   if (in && in->dirty && out.earlier < 0) {
     // The same Variable, moved onto this function. Without recording it keeps its history.
     Variable* v = in->variable;
-    if (records_) rebase_history(v, PyRef<Node>::borrow(self_), nr, requires_grad, false);
-    else if (is_volatile_) rebase_history(v, PyRef<Node>(), 0, false, true);
+    if (records_)
+      rebase_history(v, PyRef<Node>::borrow(self_), nr, requires_grad, false);
+    else if (is_volatile_)
+      rebase_history(v, PyRef<Node>(), 0, false, true);
     out.result = PyRef<Variable>::borrow(v);
     return;
   }
   // A Variable of its own. One on an input's (or an earlier result's) memory gets its own Tensor too: tensors are
   // told apart by identity in the next call.
   PyRef<Tensor> data = in || out.earlier >= 0 ? alias(out.tensor.get()) : out.tensor.copy();
-  if (is_volatile_) out.result = new_volatile(std::move(data));
-  else if (!records_) out.result = new_leaf(std::move(data));
-  else out.result = new_interior(std::move(data), PyRef<Node>::borrow(self_), nr, requires_grad);
+  if (is_volatile_)
+    out.result = new_volatile(std::move(data));
+  else if (!records_)
+    out.result = new_leaf(std::move(data));
+  else
+    out.result = new_interior(std::move(data), PyRef<Node>::borrow(self_), nr, requires_grad);
   if (out.earlier >= 0) {
     Variable* first = outputs_[static_cast<size_t>(out.earlier)].result.get();
     counter_of(first);
@@ -423,10 +430,12 @@ void ForwardCall::fail() noexcept {
     for (Input& in : inputs_) {
       if (!in.dirty) continue;
       try {
-        if (in.snapshot) copy_into(in.tensor.get(), in.snapshot.get());
-        else bump_version(in.variable);
+        if (in.snapshot)
+          copy_into(in.tensor.get(), in.snapshot.get());
+        else
+          bump_version(in.variable);
       } catch (...) {
-        PyErr_Clear();  // the error being reported is the one that led here
+        PyErr_Clear();  // the error that ends the call is the one to report
       }
     }
   }
@@ -510,8 +519,10 @@ PyObject* function_do_forward(PyObject* o, PyObject* const* args, Py_ssize_t n) 
     for (Py_ssize_t i = 0; i < n; ++i)
       if (!is_variable(args[i])) runtime_error("expected a Variable argument, but got %.100s", type_name(args[i]));
     if (self->is_running || self->is_recorded)
-      runtime_error("%.100s: an instance of an old-style Function can be used once, but this one was called before: make "
-                    "a new instance for every call", name);
+      runtime_error(
+          "%.100s: an instance of an old-style Function can be used once, but this one was called before: make "
+          "a new instance for every call",
+          name);
     CallArguments call_args(static_cast<size_t>(n) + 1);
     PyObject** values = call_args.data();
     values[0] = o;
@@ -522,8 +533,8 @@ PyObject* function_do_forward(PyObject* o, PyObject* const* args, Py_ssize_t n) 
     return call
         .run([&] {
           size_t count = static_cast<size_t>(n) + 1;
-          return check(PyObject_VectorcallMethod(name_forward, values, count | PY_VECTORCALL_ARGUMENTS_OFFSET,
-                                                 nullptr));
+          return check(
+              PyObject_VectorcallMethod(name_forward, values, count | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr));
         })
         .release();
   });

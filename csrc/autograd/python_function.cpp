@@ -111,8 +111,9 @@ template <class F>
 PyObject* saved_tuple(PyFunction* self, F&& unpack) {
   return guard([&]() -> PyObject* {
     if (self->released)
-      runtime_error("Trying to backward through the graph a second time, but the buffers have already been freed. "
-                    "Specify retain_graph=True when calling backward the first time.");
+      runtime_error(
+          "Trying to backward through the graph a second time, but the buffers have already been freed. "
+          "Specify retain_graph=True when calling backward the first time.");
     size_t n = self->saved.size();
     PyRef<> out = check(PyTuple_New(static_cast<Py_ssize_t>(n)));
     for (size_t i = 0; i < n && i < self->saved.size(); ++i)
@@ -165,8 +166,8 @@ PyGetSetDef function_getset[] = {
      "Tuple of bools, one per argument of forward; None before forward.", nullptr},
     {"saved_tensors", function_get_saved_tensors, nullptr,
      "Tuple of the saved tensors (or None). RuntimeError if one was modified or the graph was freed.", nullptr},
-    {"saved_variables", function_get_saved_variables, nullptr,
-     "The same as Variables with their place in the graph.", nullptr},
+    {"saved_variables", function_get_saved_variables, nullptr, "The same as Variables with their place in the graph.",
+     nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr},
 };
 
@@ -183,9 +184,7 @@ PyObject* find_class(PyObject* globals, const char* name, PyTypeObject* base) {
 // Sets a global that owns its class.
 template <class T>
 void replace_class(T*& slot, PyObject* value) {
-  Py_XINCREF(value);  // refcount: the slot owns its class and is not a PyRef, which would be destroyed at exit
-  T* old = std::exchange(slot, reinterpret_cast<T*>(value));
-  Py_XDECREF(reinterpret_cast<PyObject*>(old));  // refcount: see above
+  auto old = PyRef<T>::steal(std::exchange(slot, PyRef<T>::borrow(reinterpret_cast<T*>(value)).release()));
 }
 
 }  // namespace
@@ -199,8 +198,7 @@ const NodeClass python_function_class = {
 };
 
 PyTypeObject FunctionBase_Type = {
-    .ob_base = PyVarObject_HEAD_INIT(nullptr, 0)
-    .tp_name = "torchlite._C._FunctionBase",
+    .ob_base = PyVarObject_HEAD_INIT(nullptr, 0).tp_name = "torchlite._C._FunctionBase",
     .tp_basicsize = sizeof(PyFunction),
     .tp_dealloc = function_tp_dealloc,
     .tp_getattro = PyObject_GenericGetAttr,
@@ -222,7 +220,8 @@ PyObject* autograd_init(PyObject*, PyObject*) {
     PyObject* function = find_class(globals, "Function", &FunctionBase_Type);
     PyObject* stochastic = find_class(globals, "StochasticFunction", &FunctionBase_Type);
     if (!variable || !function) return new_ref(Py_False);
-    if (variable_class == &VariableBase_Type) Py_INCREF(&VariableBase_Type);  // refcount: the initial value is not owned
+    // The initial value is a static type that the global does not own.
+    if (variable_class == &VariableBase_Type) new_ref(variable_class);
     replace_class(variable_class, variable);
     replace_class(function_class, function);
     replace_class(stochastic_function_class, stochastic);

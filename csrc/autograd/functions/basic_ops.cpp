@@ -67,7 +67,6 @@ void basic_tp_dealloc(PyObject* o) {
   Py_TYPE(o)->tp_free(o);
 }
 
-
 PyTypeObject* error_type();
 
 // DelayedError(message): one argument, str or bytes.
@@ -80,9 +79,9 @@ PyObject* delayed_error_tp_new(PyTypeObject* type, PyObject* args, PyObject* key
     if (!PyUnicode_Check(message) && !PyBytes_Check(message))
       runtime_error("argument 0 (msg) must be bytes/str, not %.100s", type_name(message));
     PyRef<BasicNode> self = make_basic(type, &error_class, 0, 0, false);
-    self->message = PyBytes_Check(message) ? check(PyUnicode_DecodeUTF8(PyBytes_AS_STRING(message),
-                                                                        PyBytes_GET_SIZE(message), "replace"))
-                                           : PyRef<>::borrow(message);
+    self->message = PyBytes_Check(message)
+                        ? check(PyUnicode_DecodeUTF8(PyBytes_AS_STRING(message), PyBytes_GET_SIZE(message), "replace"))
+                        : PyRef<>::borrow(message);
     return self.release();
   });
 }
@@ -123,8 +122,7 @@ PyObject* delayed_error_tp_call(PyObject* o, PyObject* args, PyObject* keywords)
 }
 
 PyTypeObject Identity_Type = {
-    .ob_base = PyVarObject_HEAD_INIT(nullptr, 0)
-    .tp_name = "torchlite._C._functions.Identity",
+    .ob_base = PyVarObject_HEAD_INIT(nullptr, 0).tp_name = "torchlite._C._functions.Identity",
     .tp_basicsize = sizeof(BasicNode),
     .tp_dealloc = basic_tp_dealloc,
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
@@ -136,8 +134,7 @@ PyTypeObject Identity_Type = {
 };
 
 PyTypeObject Clone_Type = {
-    .ob_base = PyVarObject_HEAD_INIT(nullptr, 0)
-    .tp_name = "torchlite._C._functions.Clone",
+    .ob_base = PyVarObject_HEAD_INIT(nullptr, 0).tp_name = "torchlite._C._functions.Clone",
     .tp_basicsize = sizeof(BasicNode),
     .tp_dealloc = basic_tp_dealloc,
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
@@ -149,8 +146,7 @@ PyTypeObject Clone_Type = {
 };
 
 PyTypeObject Contiguous_Type = {
-    .ob_base = PyVarObject_HEAD_INIT(nullptr, 0)
-    .tp_name = "torchlite._C._functions.Contiguous",
+    .ob_base = PyVarObject_HEAD_INIT(nullptr, 0).tp_name = "torchlite._C._functions.Contiguous",
     .tp_basicsize = sizeof(BasicNode),
     .tp_dealloc = basic_tp_dealloc,
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
@@ -162,8 +158,7 @@ PyTypeObject Contiguous_Type = {
 };
 
 PyTypeObject Error_Type = {
-    .ob_base = PyVarObject_HEAD_INIT(nullptr, 0)
-    .tp_name = "torchlite._C._functions.Error",
+    .ob_base = PyVarObject_HEAD_INIT(nullptr, 0).tp_name = "torchlite._C._functions.Error",
     .tp_basicsize = sizeof(BasicNode),
     .tp_dealloc = basic_tp_dealloc,
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
@@ -177,14 +172,14 @@ PyTypeObject Error_Type = {
 PyTypeObject* error_type() { return &Error_Type; }
 
 PyTypeObject DelayedError_Type = {
-    .ob_base = PyVarObject_HEAD_INIT(nullptr, 0)
-    .tp_name = "torchlite._C._functions.DelayedError",
+    .ob_base = PyVarObject_HEAD_INIT(nullptr, 0).tp_name = "torchlite._C._functions.DelayedError",
     .tp_basicsize = sizeof(BasicNode),
     .tp_dealloc = basic_tp_dealloc,
     .tp_call = delayed_error_tp_call,
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
-    .tp_doc = "DelayedError(msg)(*variables)\n\nReturns the same values; differentiating them raises "
-              "RuntimeError(msg).",
+    .tp_doc =
+        "DelayedError(msg)(*variables)\n\nReturns the same values; differentiating them raises "
+        "RuntimeError(msg).",
     .tp_traverse = node_tp_traverse,
     .tp_clear = node_tp_clear,
     .tp_base = &Node_Type,
