@@ -13,7 +13,7 @@ Edge* function_edges(Node* self) { return static_cast<PyFunction*>(self)->next.d
 void function_release(Node* node) {
   auto* self = static_cast<PyFunction*>(node);
   if (self->saved.empty()) return;
-  self->released = true;
+  self->was_freed = true;
   // Emptied first: a finalizer that runs now may ask for the saved values.
   auto dying = std::exchange(self->saved, {});
 }
@@ -37,7 +37,7 @@ void function_clear(Node* node) {
   auto next = std::exchange(self->next, {});
   auto arguments = std::exchange(self->arguments, {});
   auto saved = std::exchange(self->saved, {});
-  if (!saved.empty()) self->released = true;
+  if (!saved.empty()) self->was_freed = true;
   self->to_save.reset();
   self->dirty_tensors.reset();
   self->shared_pairs.reset();
@@ -110,7 +110,7 @@ PyObject* function_get_needs_input_grad(PyObject* o, void*) {
 template <class F>
 PyObject* saved_tuple(PyFunction* self, F&& unpack) {
   return guard([&]() -> PyObject* {
-    if (self->released)
+    if (self->was_freed)
       runtime_error(
           "Trying to backward through the graph a second time, but the buffers have already been freed. "
           "Specify retain_graph=True when calling backward the first time.");

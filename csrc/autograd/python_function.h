@@ -75,6 +75,7 @@ struct PyFunction : Node {
   bool was_called;   // forward returned
   bool is_recorded;  // results of forward descend from this instance
   bool is_legacy;    // old style
+  bool was_freed;    // what was saved is gone
 };
 
 extern const NodeClass python_function_class;
