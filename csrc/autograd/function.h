@@ -87,10 +87,11 @@ void construct_node(Node* self, const NodeClass* node_class, uint16_t n_inputs, 
                     bool requires_grad) noexcept;
 // The node's `extra`, made if absent.
 NodeExtra& extra(Node* self);
-// Shared parts of every node type's slots. `node_dealloc_members` clears weak references, extra and derived members.
+// Shared parts of every node type's slots; the derived members go through the node class.
+// The first half of a dealloc: weak references and `extra`; the derived members follow.
+void destroy_node(Node* self) noexcept;
 int node_tp_traverse(PyObject* self, visitproc visit, void* arg);
 int node_tp_clear(PyObject* self);
-void node_tp_dealloc(PyObject* self);
 
 // The name that messages use: the type's, without its module.
 const char* node_name(const Node* self);
@@ -101,8 +102,6 @@ void connect(Node* self, int i, Variable* input);
 // A zero gradient for output `i`, from the `outputs` kept in extra.
 PyRef<Variable> zero_gradient(Node* self, int i);
 
-// A fresh Variable around `data` that descends from `self`, or a volatile / leaf one, by the era's rule:
-// volatile inputs give volatile results, anything else has a grad_fn.
 void init_function(PyObject* module);
 
 }  // namespace torchlite

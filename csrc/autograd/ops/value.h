@@ -43,6 +43,11 @@ class Value {
   Dims sizes() const { return tensor()->sizes(); }
   DType dtype() const { return tensor()->dtype; }
   PyRef<> release() { return std::move(o_); }
+  PyRef<> ref() const { return o_.copy(); }
+  template <class T>
+  PyRef<T> take() {
+    return std::move(o_).template cast<T>();
+  }
   // Item i of several results.
   Value operator[](int i) const;
 

@@ -1,0 +1,159 @@
+#include "autograd/function.h"
+
+#include <cstring>
+
+#include "autograd/functions/accumulate_grad.h"
+#include "autograd/hooks.h"
+#include "autograd/ops/op.h"
+
+namespace torchlite {
+
+namespace {
+uint64_t next_sequence = 0;
+}  // namespace
+
+void construct_node(Node* self, const NodeClass* node_class, uint16_t n_inputs, uint16_t n_outputs,
+                    bool requires_grad) noexcept {
+  self->node_class = node_class;
+  self->sequence = next_sequence++;
+  self->run = 0;
+  self->slot = 0;
+  self->extra = nullptr;
+  self->weakrefs = nullptr;
+  self->op = 0;
+  self->n_inputs = n_inputs;
+  self->n_outputs = n_outputs;
+  self->requires_grad = requires_grad;
+  self->released = false;
+}
+
+NodeExtra& extra(Node* self) {
+  if (!self->extra) self->extra = new NodeExtra();
+  return *self->extra;
+}
+
+void destroy_node(Node* self) noexcept {
+  if (self->weakrefs) PyObject_ClearWeakRefs(self);
+  delete std::exchange(self->extra, nullptr);
+}
+
+const char* node_name(const Node* self) {
+  const char* name = Py_TYPE(self)->tp_name;
+  const char* dot = std::strrchr(name, '.');
+  return dot ? dot + 1 : name;
+}
+
+void connect(Node* self, int i, Variable* input) {
+  Edge& edge = self->edges()[i];
+  edge.function = input->requires_grad ? gradient_edge(input) : PyRef<Node>();
+  edge.nr = input->output_nr;
+}
+
+PyRef<Variable> zero_gradient(Node* self, int i) {
+  const std::vector<OutputInfo>* outputs = self->extra ? &self->extra->outputs : nullptr;
+  if (!outputs || static_cast<size_t>(i) >= outputs->size())
+    runtime_error("%s: output %d has no recorded size to make a zero gradient of", node_name(self), i);
+  const OutputInfo& o = (*outputs)[static_cast<size_t>(i)];
+  return new_volatile(new_zeros(o.dtype, o.sizes));
+}
+
+// ---- slots --------------------------------------------------------------------------------------------------------
+
+int node_tp_traverse(PyObject* o, visitproc visit, void* arg) {
+  Node* self = as_node(o);
+  if (self->extra) {
+    for (const NodeExtra::PreHook& h : self->extra->pre_hooks) Py_VISIT(h.dict.get());
+    Py_VISIT(self->extra->post_hooks.get());
+    Py_VISIT(self->extra->dict.get());
+  }
+  return self->node_class->traverse(self, visit, arg);
+}
+
+int node_tp_clear(PyObject* o) {
+  Node* self = as_node(o);
+  if (self->extra) {
+    auto pre = std::move(self->extra->pre_hooks);
+    self->extra->pre_hooks.clear();
+    self->extra->post_hooks.reset();
+    self->extra->dict.reset();
+  }
+  self->node_class->clear(self);
+  return 0;
+}
+
+namespace {
+
+PyObject* node_get_next_functions(PyObject* o, void*) {
+  return guard([&]() -> PyObject* {
+    Node* self = as_node(o);
+    PyRef<> out = check(PyTuple_New(self->n_inputs));
+    Edge* edges = self->edges();
+    for (int i = 0; i < self->n_inputs; ++i) {
+      PyObject* f = edges[i].function ? edges[i].function.object() : Py_None;
+      PyRef<> nr = check(PyLong_FromUnsignedLong(edges[i].function ? edges[i].nr : 0));
+      PyTuple_SET_ITEM(out.get(), i, check(PyTuple_Pack(2, f, nr.get())).release());
+    }
+    return out.release();
+  });
+}
+
+PyObject* node_get_requires_grad(PyObject* o, void*) { return PyBool_FromLong(as_node(o)->requires_grad); }
+
+int node_set_requires_grad(PyObject* o, PyObject* value, void*) {
+  if (!value || !PyBool_Check(value)) {
+    PyErr_SetString(PyExc_TypeError, "'is_executable' must be a bool");
+    return -1;
+  }
+  as_node(o)->requires_grad = value == Py_True;
+  return 0;
+}
+
+PyObject* node_get_sequence(PyObject* o, void*) { return PyLong_FromUnsignedLongLong(as_node(o)->sequence); }
+
+PyObject* node_tp_repr(PyObject* o) {
+  return PyUnicode_FromFormat("<%s object at %p>", node_name(as_node(o)), static_cast<void*>(o));
+}
+
+PyMethodDef node_methods[] = {
+    {"register_hook", node_register_hook, METH_O,
+     "register_hook(hook) -> handle\n\nCalls hook(grad_inputs, grad_outputs) after each run of this function; a tuple "
+     "that it returns replaces grad_inputs."},
+    {"_register_hook_dict", node_register_hook_dict, METH_O,
+     "Calls the hooks in the Variable's `_backward_hooks` on the gradient of that output before each run."},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+PyGetSetDef node_getset[] = {
+    {"next_functions", node_get_next_functions, nullptr,
+     "Tuple of (function or None, output number): where the gradients of the inputs flow.", nullptr},
+    {"requires_grad", node_get_requires_grad, node_set_requires_grad, "Whether backward runs this function.", nullptr},
+    {"_sequence_nr", node_get_sequence, nullptr, "Order of creation among all functions.", nullptr},
+    {nullptr, nullptr, nullptr, nullptr, nullptr},
+};
+
+// Node itself is never instantiated; its subtypes bring their own dealloc.
+void node_tp_dealloc(PyObject* o) { PyObject_GC_Del(o); }
+
+}  // namespace
+
+PyTypeObject Node_Type = {
+    PyVarObject_HEAD_INIT(nullptr, 0)
+    .tp_name = "torchlite._C._functions.Node",
+    .tp_basicsize = sizeof(Node),
+    .tp_dealloc = node_tp_dealloc,
+    .tp_repr = node_tp_repr,
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .tp_doc = "A function in the backward graph.",
+    .tp_traverse = node_tp_traverse,
+    .tp_clear = node_tp_clear,
+    .tp_weaklistoffset = offsetof(Node, weakrefs),
+    .tp_methods = node_methods,
+    .tp_getset = node_getset,
+};
+
+void init_function(PyObject* module) {
+  check(PyType_Ready(&Node_Type));
+  check(PyModule_AddType(module, &Node_Type));
+}
+
+}  // namespace torchlite

@@ -1,0 +1,161 @@
+#include "autograd/functions/accumulate_grad.h"
+
+#include "autograd/hooks.h"
+#include "autograd/ops/op.h"
+
+namespace torchlite {
+
+namespace {
+
+AccumulateGrad* as_accumulate(Node* n) { return static_cast<AccumulateGrad*>(n); }
+
+// Whether nothing but `g` can reach its memory, so that it may become a `.grad` without a copy.
+bool unshared(const Variable* g) {
+  const Tensor* t = g->data.get();
+  const Storage* s = t->storage.get();
+  return Py_REFCNT(g) == 1 && !g->weakrefs && Py_REFCNT(t) == 1 && !t->weakrefs && !t->array && t->contiguous &&
+         Py_REFCNT(s) == 1 && !s->owner && !s->readonly && s->nbytes == t->numel * itemsize(t->dtype);
+}
+
+void add_in_place(Variable* grad, Tensor* g) {
+  static const Op& add = find_op("add");
+  static const Value one(1);
+  PyObject* args[] = {grad->data.object(), one.object(), g};
+  call_op_in_place(add, args);
+  bump_version(grad);
+}
+
+void require_matching(const Variable* v, const Tensor* g) {
+  const Tensor* data = v->data.get();
+  if (g->dtype != data->dtype)
+    runtime_error("AccumulateGrad: the gradient has type %s, but the variable has type %s", info(g->dtype).name,
+                  info(data->dtype).name);
+  if (!(g->sizes() == data->sizes()))
+    runtime_error("AccumulateGrad: the gradient has size %s, but the variable has size %s",
+                  format_dims(g->sizes()).c_str(), format_dims(data->sizes()).c_str());
+  if (g->device() != data->device())
+    runtime_error("AccumulateGrad: the gradient is on device %d, but the variable is on device %d", g->device(),
+                  data->device());
+}
+
+void accumulate_into_orphan(AccumulateGrad* self, const Variable* g) {
+  if (!self->orphaned_grad) return;
+  PyRef<> grad = PyRef<>::borrow(PyWeakref_GetObject(self->orphaned_grad.get()));
+  if (grad.get() == Py_None) return;
+  if (as_variable(grad.get())->is_volatile && g->is_volatile) add_in_place(as_variable(grad.get()), g->data.get());
+}
+
+Gradients accumulate_grad_apply(Node* node, Gradients&& grads) {
+  AccumulateGrad* self = as_accumulate(node);
+  PyRef<Variable> g = std::move(grads[0]);
+  if (!g) return {};
+  if (!self->variable) {
+    accumulate_into_orphan(self, g.get());
+    return {};
+  }
+  PyRef<Variable> v = PyRef<Variable>::borrow(self->variable);
+  if (v->grad_fn) runtime_error("leaf variable has been moved into the graph interior");
+  if (v->version() != 0) runtime_error("leaf variable was used in an inplace operation");
+  if (v->accumulator != self) runtime_error("AccumulateGrad's variable is not bound to it");
+  if (v->backward_hooks) run_variable_hooks(v->backward_hooks.get(), g);
+  require_matching(v.get(), g->data.get());
+  if (!v->grad) {
+    if (!g->is_volatile) {
+      v->grad = call<"clone">(Value(g.copy())).take<Variable>();
+    } else {
+      v->grad = unshared(g.get()) ? std::move(g) : new_volatile(clone(g->data.get()));
+    }
+  } else if (v->grad->is_volatile) {
+    require_matching(v->grad.get(), g->data.get());
+    add_in_place(v->grad.get(), g->data.get());
+  } else {
+    // Out of place: a gradient with a history of its own may be in use by somebody.
+    if (g->is_volatile) g = new_leaf(PyRef<Tensor>::borrow(g->data.get()));
+    v->grad = (Value(v->grad.copy()) + Value(g.copy())).take<Variable>();
+  }
+  return {};
+}
+
+int accumulate_grad_traverse(Node* self, visitproc visit, void* arg) {
+  Py_VISIT(as_accumulate(self)->orphaned_grad.get());
+  return 0;
+}
+void accumulate_grad_clear(Node* self) { as_accumulate(self)->orphaned_grad.reset(); }
+void accumulate_grad_release(Node*) {}
+Edge* accumulate_grad_edges(Node*) { return nullptr; }
+
+const NodeClass accumulate_grad_class = {
+    .apply = accumulate_grad_apply,
+    .release = accumulate_grad_release,
+    .edges = accumulate_grad_edges,
+    .traverse = accumulate_grad_traverse,
+    .clear = accumulate_grad_clear,
+};
+
+// ---- slots --------------------------------------------------------------------------------------------------------
+
+void accumulate_grad_tp_dealloc(PyObject* o) {
+  AccumulateGrad* self = as_accumulate(as_node(o));
+  PyObject_GC_UnTrack(o);
+  if (self->variable) self->variable->accumulator = nullptr;
+  destroy_node(self);
+  self->orphaned_grad.reset();
+  self->orphaned_grad.~PyRef<>();
+  PyObject_GC_Del(o);
+}
+
+PyObject* accumulate_grad_get_variable(PyObject* o, void*) {
+  Variable* v = as_accumulate(as_node(o))->variable;
+  return v ? new_ref(v) : none();
+}
+
+PyGetSetDef accumulate_grad_getset[] = {
+    {"variable", accumulate_grad_get_variable, nullptr, "The leaf, or None if it is gone.", nullptr},
+    {nullptr, nullptr, nullptr, nullptr, nullptr},
+};
+
+}  // namespace
+
+PyTypeObject AccumulateGrad_Type = {
+    PyVarObject_HEAD_INIT(nullptr, 0)
+    .tp_name = "torchlite._C._functions.AccumulateGrad",
+    .tp_basicsize = sizeof(AccumulateGrad),
+    .tp_dealloc = accumulate_grad_tp_dealloc,
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .tp_doc = "Adds a gradient into the `.grad` of a leaf Variable.",
+    .tp_traverse = node_tp_traverse,
+    .tp_clear = node_tp_clear,
+    .tp_weaklistoffset = offsetof(Node, weakrefs),
+    .tp_getset = accumulate_grad_getset,
+    .tp_base = &Node_Type,
+};
+
+PyRef<AccumulateGrad> new_accumulate_grad(Variable* variable) {
+  AccumulateGrad* self = PyObject_GC_New(AccumulateGrad, &AccumulateGrad_Type);
+  if (!self) throw PyError();
+  construct_node(self, &accumulate_grad_class, 0, 1, true);
+  // Run before any other node that is ready: gradients reach the leaves as soon as they are complete.
+  self->sequence = UINT64_MAX;
+  self->variable = variable;
+  new (&self->orphaned_grad) PyRef<>();
+  variable->accumulator = self;
+  PyObject_GC_Track(self);
+  return PyRef<AccumulateGrad>::steal(self);
+}
+
+void forget_leaf(AccumulateGrad* self, PyObject* surviving_grad) noexcept {
+  self->variable->accumulator = nullptr;
+  self->variable = nullptr;
+  if (!surviving_grad) return;
+  ErrorGuard keep;
+  self->orphaned_grad = PyRef<>::steal(PyWeakref_NewRef(surviving_grad, nullptr));
+  // Without memory for the reference later gradients are dropped, as if the gradient had died as well.
+  if (!self->orphaned_grad) PyErr_Clear();
+}
+
+void init_accumulate_grad(PyObject* functions_module) {
+  check(PyType_Ready(&AccumulateGrad_Type));
+  check(PyModule_AddType(functions_module, &AccumulateGrad_Type));
+}
+
+}  // namespace torchlite

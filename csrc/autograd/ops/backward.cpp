@@ -1,0 +1,155 @@
+// Backward: what the gradient of a row sees.
+#include <bit>
+
+#include "autograd/ops/op_node.h"
+
+namespace torchlite {
+
+Backward::Backward(Node* node, Gradients& grads, bool record)
+    : node_(node), grads_(grads), record_(record), needs_(0), result_(node->n_inputs) {
+  OpNode* self = static_cast<OpNode*>(node);
+  const Op& op = op_of(node);
+  Edge* edges = op_node_edges(node);
+  int edge = 0;
+  for (uint32_t left = self->variable_mask; left; left &= left - 1) {
+    int i = std::countr_zero(left);
+    int n = i == op.list_index ? list_size(i) : 1;
+    for (int k = 0; k < n; ++k, ++edge)
+      if (edges[edge].function) needs_ |= 1u << i;
+  }
+}
+
+int Backward::list_size(int i) const {
+  // All edges that do not belong to the other arguments.
+  OpNode* self = static_cast<OpNode*>(node_);
+  return node_->n_inputs - std::popcount(self->variable_mask & ~(1u << i));
+}
+
+int Backward::edge_of(int i) const {
+  OpNode* self = static_cast<OpNode*>(node_);
+  const Op& op = op_of(node_);
+  uint32_t below = self->variable_mask & ((1u << i) - 1);
+  int edge = std::popcount(below);
+  if (op.list_index >= 0 && (below >> op.list_index) & 1) edge += list_size(op.list_index) - 1;
+  return edge;
+}
+
+bool Backward::needs_element(int i, int k) const {
+  return static_cast<bool>(op_node_edges(node_)[edge_of(i) + k].function);
+}
+
+namespace {
+
+// Position among the saved values of bit `bit` of the mask.
+int saved_position(OpNode* self, int bit, int n_saved) {
+  const Op& op = op_of(self);
+  uint32_t below = self->saved_mask & ((1u << bit) - 1);
+  int position = std::popcount(below);
+  if (op.list_index >= 0 && (below >> op.list_index) & 1) position += n_saved - std::popcount(self->saved_mask);
+  return position;
+}
+
+int n_saved_of(OpNode* self) {
+  return has_list(op_of(self)) ? static_cast<ListNode*>(self)->n_saved : op_of(self).max_saved;
+}
+
+Value unpack(OpNode* self, const SavedVariable& saved, bool record) {
+  if (!record) {
+    if (Tensor* t = saved.unpack_data(self)) return Value(PyRef<Tensor>::borrow(t));
+    return Value(saved.unpack(self));
+  }
+  PyRef<> o = saved.unpack(self);
+  // A hidden result: a tensor without history.
+  if (is_tensor(o.get())) return Value(new_leaf(std::move(o).cast<Tensor>()));
+  return Value(std::move(o));
+}
+
+}  // namespace
+
+Value Backward::value(int i) const {
+  OpNode* self = static_cast<OpNode*>(node_);
+  const Op& op = op_of(self);
+  if (!((self->saved_mask >> i) & 1))
+    runtime_error("%s: argument %d was not saved: its bit is missing in `uses`", op.name.c_str(), i);
+  int at = saved_position(self, i, n_saved_of(self));
+  if (i != op.list_index) return unpack(self, op_node_saved(self)[at], record_);
+  int n = n_saved_of(self) - std::popcount(self->saved_mask) + 1;
+  std::vector<Value> list;
+  for (int k = 0; k < n; ++k) list.push_back(unpack(self, op_node_saved(self)[at + k], record_));
+  return Value(list);
+}
+
+Value Backward::element(int i, int k) const { return value(i)[k]; }
+
+Value Backward::output(int i) const {
+  OpNode* self = static_cast<OpNode*>(node_);
+  if (!(self->saved_mask & out(i)))
+    runtime_error("%s: result %d was not saved: its bit is missing in `uses`", op_of(self).name.c_str(), i);
+  return unpack(self, op_node_saved(self)[saved_position(self, 31 - i, n_saved_of(self))], record_);
+}
+
+int64_t Backward::integer(int i) const { return constant_to_int(value(i).object()); }
+double Backward::number(int i) const { return constant_to_double(value(i).object()); }
+
+Value Backward::grad(int i) {
+  PyRef<Variable>& g = grads_[static_cast<size_t>(i)];
+  if (!g) g = zero_gradient(node_, i);
+  if (!record_) return Value(PyRef<Tensor>::borrow(g->data.get()));
+  // One volatile gradient among others must not make the whole result volatile.
+  if (g->is_volatile) return Value(new_leaf(PyRef<Tensor>::borrow(g->data.get())));
+  return Value(g.copy());
+}
+
+namespace {
+const OutputInfo* input_info(const Node* node, int edge) {
+  if (!node->extra || node->extra->inputs.empty()) return nullptr;
+  return node->extra->inputs[static_cast<size_t>(edge)].get();
+}
+}  // namespace
+
+std::vector<int64_t> Backward::sizes(int i) const {
+  const OutputInfo* in = input_info(node_, edge_of(i));
+  if (!in) runtime_error("%s: sizes of argument %d were not kept: the row needs kKeepSizes",
+                         op_of(node_).name.c_str(), i);
+  return in->sizes;
+}
+
+std::vector<int64_t> Backward::element_sizes(int i, int k) const {
+  const OutputInfo* in = input_info(node_, edge_of(i) + k);
+  if (!in) runtime_error("%s: sizes of argument %d were not kept: the row needs kKeepSizes",
+                         op_of(node_).name.c_str(), i);
+  return in->sizes;
+}
+
+DType Backward::dtype(int i) const {
+  const OutputInfo* in = input_info(node_, edge_of(i));
+  return in ? in->dtype : grads_[0]->data->dtype;
+}
+
+Value Backward::fit(int edge, Value g) const {
+  const OutputInfo* in = input_info(node_, edge);
+  if (!in) return g;
+  if (!(g.sizes() == Dims(in->sizes))) g = call<"sum_to">(g, in->sizes);
+  if (g.dtype() != in->dtype) g = call<"cast">(g, static_cast<int64_t>(in->dtype));
+  return g;
+}
+
+void Backward::set(int i, Value g) { set_element(i, 0, std::move(g)); }
+
+void Backward::set_element(int i, int k, Value g) {
+  int edge = edge_of(i) + k;
+  if (g.is_none() || !op_node_edges(node_)[edge].function) return;
+  g = fit(edge, std::move(g));
+  PyRef<Variable>& slot = result_[static_cast<size_t>(edge)];
+  if (is_variable(g.object())) {
+    slot = g.take<Variable>();
+  } else if (record_) {
+    slot = new_leaf(g.take<Tensor>());
+  } else if (grads_[0] && grads_[0]->data.object() == g.object()) {
+    slot = grads_[0].copy();  // passed on as it is
+  } else {
+    slot = new_volatile(g.take<Tensor>());
+  }
+}
+
+}  // namespace torchlite

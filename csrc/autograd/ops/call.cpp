@@ -1,0 +1,314 @@
+// Running a row: the forward, and what autograd adds to it.
+#include <bit>
+
+#include "autograd/ops/op_node.h"
+
+namespace torchlite {
+
+namespace {
+
+// What the Variables among the arguments ask for, and the arguments with their tensors in place.
+struct Scan {
+  PyObject* raw[kMaxParams];
+  PyRef<> list;             // tuple of the tensors of a Tensor[] argument
+  uint32_t variables = 0;   // arguments that are Variables (or lists of them)
+  int n_variables = 0;      // counting list elements
+  bool raw_tensor = false;
+  bool any_grad = false;
+  bool any_volatile = false;
+
+  void add(Variable* v) {
+    ++n_variables;
+    any_grad = any_grad || v->requires_grad;
+    any_volatile = any_volatile || v->is_volatile;
+  }
+};
+
+[[noreturn]] void mixed_arguments(const Op& op) {
+  raise(PyExc_AssertionError,
+        "%s: got Variables and tensors together; wrap the tensor in a Variable or use the Variable's .data",
+        op.name.c_str());
+}
+
+void scan_list(const Op& op, int i, PyObject* tuple, Scan& s) {
+  Py_ssize_t n = PyTuple_GET_SIZE(tuple);
+  s.list = check(PyTuple_New(n));
+  for (Py_ssize_t k = 0; k < n; ++k) {
+    PyObject* item = PyTuple_GET_ITEM(tuple, k);
+    if (is_variable(item)) {
+      s.variables |= 1u << i;
+      s.add(as_variable(item));
+      PyTuple_SET_ITEM(s.list.get(), k, new_ref(as_variable(item)->data.get()));
+    } else if (is_tensor(item)) {
+      s.raw_tensor = true;
+      PyTuple_SET_ITEM(s.list.get(), k, new_ref(item));
+    } else {
+      type_error("%s: element %zd of argument '%s' must be a Variable or a tensor, not %.100s", op.name.c_str(), k,
+                 op.params[static_cast<size_t>(i)].name.c_str(), type_name(item));
+    }
+  }
+  s.raw[i] = s.list.get();
+}
+
+inline void scan(const Op& op, PyObject* const* args, Scan& s) {
+  int n = static_cast<int>(op.params.size());
+  for (int i = 0; i < n; ++i) {
+    PyObject* a = args[i];
+    s.raw[i] = a;
+    if (!((op.tensor_mask >> i) & 1)) continue;
+    if (Py_TYPE(a) == variable_class || is_variable(a)) {
+      Variable* v = as_variable(a);
+      s.variables |= 1u << i;
+      s.add(v);
+      s.raw[i] = v->data.object();
+    } else if (is_tensor(a)) {
+      s.raw_tensor = true;
+    } else if (i == op.list_index) {
+      scan_list(op, i, a, s);
+    }
+  }
+  if (s.variables && s.raw_tensor) mixed_arguments(op);
+}
+
+template <class F>
+void for_each_variable(const Op& op, PyObject* const* args, uint32_t variables, F&& f) {
+  int edge = 0;
+  for (uint32_t left = variables; left; left &= left - 1) {
+    int i = std::countr_zero(left);
+    if (i == op.list_index) {
+      for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(args[i]); ++k)
+        f(edge++, i, as_variable(PyTuple_GET_ITEM(args[i], k)));
+    } else {
+      f(edge++, i, as_variable(args[i]));
+    }
+  }
+}
+
+OutputInfo info_of(const Tensor* t) {
+  return {t->dtype, t->device(), std::vector<int64_t>(t->sizes().begin(), t->sizes().end())};
+}
+
+// What the gradients of the arguments that need one use of the forward.
+uint32_t used_by_gradients(const Op& op, PyObject* const* args, uint32_t variables) {
+  uint32_t mask = 0;
+  const std::vector<uint32_t>& uses = op.row->uses;
+  for_each_variable(op, args, variables, [&](int, int i, Variable* v) {
+    if (v->requires_grad && static_cast<size_t>(i) < uses.size()) mask |= uses[static_cast<size_t>(i)];
+  });
+  return mask;
+}
+
+int count_saved(const Op& op, PyObject* const* args, uint32_t mask) {
+  int n = std::popcount(mask);
+  if (op.list_index >= 0 && (mask >> op.list_index) & 1)
+    n += static_cast<int>(PyTuple_GET_SIZE(args[op.list_index])) - 1;
+  return n;
+}
+
+// A node for this call: its edges, the sizes that the gradients have to be brought back to, and the saved arguments.
+PyRef<OpNode> record(const Op& op, PyObject* const* args, const Scan& s, const Tensor* result, uint32_t mask) {
+  PyRef<OpNode> node = new_op_node(op, s.n_variables, count_saved(op, args, mask), true);
+  node->variable_mask = s.variables;
+  node->saved_mask = mask;
+  bool keep_sizes = op.row->flags & kKeepSizes;
+  for_each_variable(op, args, s.variables, [&](int edge, int, Variable* v) {
+    if (!v->requires_grad && !keep_sizes) return;
+    connect(node.get(), edge, v);
+    const Tensor* t = v->data.get();
+    if (keep_sizes || t->dtype != result->dtype || !(t->sizes() == result->sizes())) {
+      auto& inputs = extra(node.get()).inputs;
+      if (inputs.empty()) inputs.resize(static_cast<size_t>(s.n_variables));
+      inputs[static_cast<size_t>(edge)] = std::make_unique<OutputInfo>(info_of(t));
+    }
+  });
+  return node;
+}
+
+void save_arguments(const Op& op, PyObject* const* args, OpNode* node) {
+  SavedVariable* saved = op_node_saved(node);
+  auto save = [&](PyObject* a) {
+    *saved++ = is_variable(a) ? SavedVariable(as_variable(a), node) : SavedVariable::constant(a);
+  };
+  for (uint32_t left = node->saved_mask & ((1u << op.params.size()) - 1); left; left &= left - 1) {
+    int i = std::countr_zero(left);
+    if (i == op.list_index) {
+      for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(args[i]); ++k) save(PyTuple_GET_ITEM(args[i], k));
+    } else {
+      save(args[i]);
+    }
+  }
+}
+
+// Saves what the mask says of the results; `variables[k]` is visible result k. Outputs come last, the highest first.
+void save_outputs(const Op& op, OpNode* node, const Outputs& outputs, Variable* const* variables, int n_saved) {
+  SavedVariable* end = op_node_saved(node) + n_saved;
+  for (int k = 0; k < op.row->outputs + op.row->hidden_outputs; ++k) {
+    if (!(node->saved_mask & out(k))) continue;
+    *--end = k < op.row->outputs ? SavedVariable(variables[k], node)
+                                 : SavedVariable::constant(outputs.v[k].object());
+  }
+}
+
+PyRef<> pack(const Op& op, PyRef<>* results) {
+  if (op.row->outputs == 1) return std::move(results[0]);
+  PyRef<> tuple = check(PyTuple_New(op.row->outputs));
+  for (int k = 0; k < op.row->outputs; ++k) PyTuple_SET_ITEM(tuple.get(), k, results[k].release());
+  return tuple;
+}
+
+PyRef<> wrap_outputs(const Op& op, PyObject* const* args, Scan& s, Outputs& outputs) {
+  PyRef<> results[kMaxOutputs];
+  Variable* variables[kMaxOutputs] = {};
+  bool executable = s.any_grad && !s.any_volatile && grad_enabled && op.differentiable();
+  PyRef<OpNode> node;
+  uint32_t mask = 0;
+  if (executable) {
+    mask = used_by_gradients(op, args, s.variables);
+    node = record(op, args, s, outputs.v[0].get(), mask);
+    save_arguments(op, args, node.get());
+    if (op.row->outputs > 1)
+      for (int k = 0; k < op.row->outputs; ++k) extra(node.get()).outputs.push_back(info_of(outputs.v[k].get()));
+  } else if (!s.any_volatile && grad_enabled) {
+    node = new_op_node(op, s.n_variables, 0, false);
+  }
+  const Storage* source = (s.variables & 1) && 0 != op.list_index ? as_variable(args[0])->data->storage.get() : nullptr;
+  for (int k = 0; k < op.row->outputs; ++k) {
+    bool shares = outputs.v[k]->storage.get() == source;
+    PyRef<Tensor> data = PyRef<Tensor>::borrow(outputs.v[k].get());
+    PyRef<Variable> v;
+    if (s.any_volatile) {
+      v = new_volatile(std::move(data));
+    } else if (!node) {
+      v = new_leaf(std::move(data));
+    } else {
+      bool differentiable = executable && !((op.row->non_differentiable >> k) & 1);
+      v = new_interior(std::move(data), PyRef<Node>::borrow(node.get()), static_cast<uint32_t>(k), differentiable);
+    }
+    if (shares) join_version(v.get(), as_variable(args[0]));
+    variables[k] = v.get();
+    results[k] = std::move(v);
+  }
+  if (executable && mask) save_outputs(op, node.get(), outputs, variables, count_saved(op, args, mask));
+  if (node) PyObject_GC_Track(node.get());
+  return pack(op, results);
+}
+
+Outputs forward(const Op& op, PyObject* const* raw, Tensor* out) {
+  Call call{op, raw, out};
+  return op.row->forward(call);
+}
+
+// The forward of an in-place call: afterwards the result is in `out`.
+void forward_into(const Op& op, PyObject* const* raw, Tensor* out) {
+  require_writable(out, op.in_place_name.c_str());
+  Outputs result = forward(op, raw, out);
+  Tensor* r = result.v[0].get();
+  if (r == out) return;
+  if (is_floating(r->dtype) && !is_floating(out->dtype))
+    type_error("%s: a result of type %s cannot be written into a tensor of type %s", op.in_place_name.c_str(),
+               info(r->dtype).name, info(out->dtype).name);
+  if (!(r->sizes() == out->sizes()))
+    runtime_error("%s: the result has size %s, but the tensor written in place has size %s",
+                  op.in_place_name.c_str(), format_dims(r->sizes()).c_str(), format_dims(out->sizes()).c_str());
+  copy_into(out, r);
+}
+
+}  // namespace
+
+Outputs run_forward(const Op& op, PyObject* const* args) { return forward(op, args, nullptr); }
+
+PyRef<> call_op(const Op& op, PyObject* const* args) {
+  Scan s;
+  scan(op, args, s);
+  Outputs outputs = forward(op, s.raw, nullptr);
+  if (s.variables) return wrap_outputs(op, args, s, outputs);
+  if (op.row->outputs == 1) return std::move(outputs.v[0]);
+  PyRef<> results[kMaxOutputs];
+  for (int k = 0; k < op.row->outputs; ++k) results[k] = std::move(outputs.v[k]);
+  return pack(op, results);
+}
+
+PyRef<> call_op_in_place(const Op& op, PyObject* const* args) {
+  int self_index = op.self_index;
+  Scan s;
+  scan(op, args, s);
+  PyObject* self = args[self_index];
+  if (!s.variables) {
+    forward_into(op, s.raw, as_tensor(self));
+    return PyRef<>::borrow(self);
+  }
+  Variable* v = as_variable(self);
+  require_in_place(v);
+  bool executable = s.any_grad && !s.any_volatile && grad_enabled && op.differentiable();
+  PyRef<OpNode> node;
+  PyRef<Variable> old_value;  // what self was before it is written, where a gradient uses that
+  int n_saved = 0;
+  if (executable) {
+    uint32_t mask = used_by_gradients(op, args, s.variables);
+    n_saved = count_saved(op, args, mask);
+    node = record(op, args, s, v->data.get(), mask);
+    PyObject* saved_args[kMaxParams];
+    std::copy_n(args, op.params.size(), saved_args);
+    for (size_t i = 0; i < op.params.size(); ++i) {
+      if (args[i] != self || !((mask >> i) & 1)) continue;
+      if (!old_value) {
+        PyRef<Tensor> data = clone(v->data.get());
+        old_value = v->grad_fn ? new_interior(std::move(data), PyRef<Node>::borrow(v->grad_fn.get()), v->output_nr,
+                                              v->requires_grad)
+                               : new_leaf(std::move(data));
+      }
+      saved_args[i] = old_value.object();
+    }
+    save_arguments(op, saved_args, node.get());
+  } else if (!s.any_volatile && grad_enabled) {
+    node = new_op_node(op, s.n_variables, 0, false);
+  }
+  forward_into(op, s.raw, v->data.get());
+  bump_version(v);
+  if (!grad_enabled) return PyRef<>::borrow(self);
+  rebase_history(v, node ? PyRef<Node>::borrow(node.get()) : PyRef<Node>(), 0, executable, s.any_volatile);
+  if (executable) {
+    Outputs outputs;
+    save_outputs(op, node.get(), outputs, &v, n_saved);
+  }
+  if (node) PyObject_GC_Track(node.get());
+  return PyRef<>::borrow(self);
+}
+
+// ---- Value --------------------------------------------------------------------------------------------------------
+
+Value::Value(const std::vector<Value>& list) : o_(check(PyTuple_New(static_cast<Py_ssize_t>(list.size())))) {
+  for (size_t i = 0; i < list.size(); ++i)
+    PyTuple_SET_ITEM(o_.get(), static_cast<Py_ssize_t>(i), new_ref(list[i].object()));
+}
+
+bool Value::is_constant() const { return !is_variable(object()) && !is_tensor(object()); }
+
+Tensor* Value::tensor() const {
+  if (is_variable(object())) return as_variable(object())->data.get();
+  if (!is_tensor(object())) type_error("expected a tensor, but got %.100s", type_name(object()));
+  return as_tensor(object());
+}
+
+Value Value::operator[](int i) const { return Value(PyRef<>::borrow(PyTuple_GET_ITEM(object(), i))); }
+
+Value call_values(const Op& op, const Value* args, int n) {
+  PyObject* canonical[kMaxParams];
+  int total = static_cast<int>(op.params.size()), required = 0;
+  for (const Param& p : op.params) required += !p.default_value;
+  int spare = n - required;  // optional parameters that are given, from the left
+  int k = 0;
+  for (int i = 0; i < total; ++i) {
+    const Param& p = op.params[static_cast<size_t>(i)];
+    if (p.default_value && spare <= 0) {
+      canonical[i] = p.default_value.get();
+    } else {
+      if (p.default_value) --spare;
+      canonical[i] = args[k++].object();
+    }
+  }
+  if (k != n) runtime_error("%s: called with %d arguments", op.row->signature, n);
+  return Value(call_op(op, canonical));
+}
+
+}  // namespace torchlite

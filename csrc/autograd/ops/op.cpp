@@ -1,0 +1,169 @@
+// The registry: rows become Ops with parsed signatures and a backward type each.
+#include "autograd/ops/op.h"
+
+#include <bit>
+#include <map>
+
+#include "autograd/ops/op_node.h"
+
+namespace torchlite {
+
+namespace {
+
+std::vector<Op*> table;
+std::map<std::string, Op*, std::less<>> by_name;
+
+std::string_view trim(std::string_view s) {
+  while (!s.empty() && s.front() == ' ') s.remove_prefix(1);
+  while (!s.empty() && s.back() == ' ') s.remove_suffix(1);
+  return s;
+}
+
+[[noreturn]] void bad_signature(const Row& row, const char* why) {
+  runtime_error("operation '%s': %s in its signature", row.signature, why);
+}
+
+Kind parse_kind(const Row& row, std::string_view s) {
+  if (s == "Tensor") return Kind::Tensor;
+  if (s == "Tensor|Scalar" || s == "Scalar|Tensor") return Kind::TensorOrScalar;
+  if (s == "Tensor[]") return Kind::TensorList;
+  if (s == "Scalar" || s == "float") return Kind::Scalar;
+  if (s == "int") return Kind::Int;
+  if (s == "ints") return Kind::Ints;
+  if (s == "bool") return Kind::Bool;
+  if (s == "str") return Kind::Str;
+  if (s == "any") return Kind::Any;
+  bad_signature(row, "unknown kind");
+}
+
+// "Scalar alpha=1": kind, name and default, the latter a Python literal.
+Param parse_param(const Row& row, std::string_view text) {
+  Param p{};
+  size_t equals = text.find('=');
+  std::string_view head = trim(text.substr(0, equals));
+  size_t space = head.rfind(' ');
+  if (space == std::string_view::npos) bad_signature(row, "a parameter without a kind");
+  std::string_view kind = trim(head.substr(0, space));
+  p.name = std::string(trim(head.substr(space)));
+  if (kind.ends_with("...")) {
+    kind.remove_suffix(3);
+    if (kind == "int") kind = "ints";
+    p.variadic = true;
+  }
+  if (kind.ends_with("?")) {
+    kind.remove_suffix(1);
+    p.optional = true;
+  }
+  p.kind = parse_kind(row, kind);
+  if (equals != std::string_view::npos) {
+    std::string literal(trim(text.substr(equals + 1)));
+    PyRef<> globals = check(PyDict_New());
+    p.default_value = check(PyRun_String(literal.c_str(), Py_eval_input, globals.get(), globals.get()));
+  }
+  return p;
+}
+
+std::string display_name(std::string_view name) {
+  std::string out;
+  bool upper = true;
+  for (char c : name) {
+    if (c == '_') {
+      upper = true;
+    } else {
+      out += upper ? static_cast<char>(toupper(c)) : c;
+      upper = false;
+    }
+  }
+  return out;
+}
+
+Op* make_op(const Row& row, size_t index) {
+  std::string_view s = row.signature;
+  size_t paren = s.find('(');
+  if (paren == std::string_view::npos || !s.ends_with(")")) bad_signature(row, "no parentheses");
+  Op* op = new Op();  // for the life of the process
+  op->row = &row;
+  op->index = static_cast<uint16_t>(index);
+  op->name = std::string(trim(s.substr(0, paren)));
+  op->display_name = display_name(op->name);
+  op->in_place_name = op->name + "_";
+  op->self_index = op->list_index = -1;
+  std::string_view rest = s.substr(paren + 1, s.size() - paren - 2);
+  while (!trim(rest).empty()) {
+    // A comma inside a default's brackets does not part parameters.
+    size_t end = 0;
+    for (int depth = 0; end < rest.size() && (depth > 0 || rest[end] != ','); ++end) {
+      if (rest[end] == '(' || rest[end] == '[') ++depth;
+      if (rest[end] == ')' || rest[end] == ']') --depth;
+    }
+    Param p = parse_param(row, rest.substr(0, end));
+    int i = static_cast<int>(op->params.size());
+    if (p.name == "self") op->self_index = i;
+    if (p.kind == Kind::TensorList) op->list_index = i;
+    if (p.kind == Kind::Tensor || p.kind == Kind::TensorOrScalar || p.kind == Kind::TensorList)
+      op->tensor_mask |= 1u << i;
+    op->params.push_back(std::move(p));
+    rest = end < rest.size() ? rest.substr(end + 1) : std::string_view();
+  }
+  if (op->params.size() > kMaxParams) bad_signature(row, "too many parameters");
+  if (row.outputs + row.hidden_outputs > kMaxOutputs) bad_signature(row, "too many results");
+  if (row.uses.size() > op->params.size()) bad_signature(row, "more `uses` than parameters");
+  uint32_t all = 0;
+  for (uint32_t mask : row.uses) all |= mask;
+  op->max_saved = static_cast<uint16_t>(std::popcount(all));
+  op->max_edges = static_cast<uint16_t>(std::popcount(op->tensor_mask));
+  op->type_name = "torchlite._C._functions." + op->display_name + "Backward";
+  return op;
+}
+
+}  // namespace
+
+const std::vector<Op*>& all_ops() { return table; }
+
+const Op& find_op(std::string_view name) {
+  auto it = by_name.find(name);
+  if (it == by_name.end()) runtime_error("there is no operation named '%s'", std::string(name).c_str());
+  return *it->second;
+}
+
+void build_op_table() {
+  for (std::span<const Row> rows : {pointwise_rows(), reduce_rows(), shape_rows(), index_rows(), blas_rows(), nn_rows(),
+                                    rnn_rows()}) {
+    for (const Row& row : rows) {
+      Op* op = make_op(row, table.size());
+      if (!by_name.emplace(op->name, op).second) bad_signature(row, "a name that is taken");
+      table.push_back(op);
+      init_op_node_type(*op);
+    }
+  }
+}
+
+const char* Call::name() const { return op.name.c_str(); }
+
+std::vector<Tensor*> Call::tensors(int i) const {
+  std::vector<Tensor*> out;
+  for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(args[i]); ++k) out.push_back(as_tensor(PyTuple_GET_ITEM(args[i], k)));
+  return out;
+}
+
+int64_t constant_to_int(PyObject* o) {
+  int64_t v = PyLong_AsLongLong(o);
+  if (v == -1 && PyErr_Occurred()) throw PyError();
+  return v;
+}
+
+double constant_to_double(PyObject* o) {
+  double v = PyFloat_AsDouble(o);
+  if (v == -1.0 && PyErr_Occurred()) throw PyError();
+  return v;
+}
+
+int64_t Call::integer(int i) const { return constant_to_int(args[i]); }
+double Call::number(int i) const { return constant_to_double(args[i]); }
+const char* Call::str(int i) const {
+  const char* s = PyUnicode_AsUTF8(args[i]);
+  if (!s) throw PyError();
+  return s;
+}
+
+}  // namespace torchlite

@@ -1,0 +1,76 @@
+#include "autograd/saved_variable.h"
+
+#include "autograd/function.h"
+
+namespace torchlite {
+
+SavedVariable::SavedVariable(Variable* v, const Node* owner) {
+  if (!v) return;
+  value_ = PyRef<Tensor>::borrow(v->data.get());
+  output_nr_ = v->output_nr;
+  requires_grad_ = v->requires_grad;
+  if (v->grad_fn) {
+    is_output_ = v->grad_fn.get() == owner;
+    if (!is_output_) origin_ = PyRef<Node>::borrow(v->grad_fn.get());
+  } else {
+    is_leaf_ = true;
+    origin_ = PyRef<Variable>::borrow(v);
+  }
+  CounterRef& counter = counter_of(v);
+  counter_ = counter.share();
+  version_ = counter->version;
+}
+
+SavedVariable SavedVariable::constant(PyObject* value) {
+  SavedVariable s;
+  s.is_constant_ = true;
+  s.value_ = PyRef<>::borrow(value);
+  return s;
+}
+
+void SavedVariable::check_version(const Node* owner) const {
+  if (counter_ && counter_->version != version_)
+    runtime_error("one of the variables needed for gradient computation has been modified by an inplace operation: "
+                  "%s saved it at version %lld, it is now at version %lld",
+                  node_name(owner), static_cast<long long>(version_), static_cast<long long>(counter_->version));
+}
+
+Tensor* SavedVariable::unpack_data(const Node* owner) const {
+  if (!value_ || is_constant_) return nullptr;
+  check_version(owner);
+  return as_tensor(value_.get());
+}
+
+PyRef<> SavedVariable::unpack(Node* owner) const {
+  if (!value_) return none_ref();
+  if (is_constant_) return value_.copy();
+  check_version(owner);
+  PyRef<Tensor> data = PyRef<Tensor>::borrow(as_tensor(value_.get()));
+  if (is_leaf_) {
+    Variable* leaf = as_variable(origin_.get());
+    if (leaf->data.get() == data.get() && !leaf->grad_fn) return PyRef<>::borrow(leaf);
+    // The leaf was given other data since: what was saved is the old data, as a value without history.
+    return new_leaf(std::move(data));
+  }
+  PyRef<Node> grad_fn = is_output_ ? PyRef<Node>::borrow(owner)
+                                   : PyRef<Node>::borrow(as_node(origin_.get()));
+  if (!grad_fn) runtime_error("No grad_fn for non-leaf saved variable");
+  PyRef<Variable> v = new_interior(std::move(data), std::move(grad_fn), output_nr_, requires_grad_);
+  v->counter = counter_.share();
+  ++v->counter->variables;
+  return v;
+}
+
+int SavedVariable::traverse(visitproc visit, void* arg) const {
+  Py_VISIT(value_.get());
+  Py_VISIT(origin_.get());
+  return 0;
+}
+
+void SavedVariable::reset() noexcept {
+  counter_.drop();
+  origin_.reset();
+  value_.reset();
+}
+
+}  // namespace torchlite
