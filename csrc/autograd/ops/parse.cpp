@@ -1,0 +1,157 @@
+#include "autograd/ops/parse.h"
+
+#include "utils/numpy_api.h"
+
+namespace torchlite {
+
+namespace {
+
+bool is_exact_number(PyObject* o) { return PyFloat_CheckExact(o) || PyLong_CheckExact(o) || PyBool_Check(o); }
+
+[[noreturn]] void bad_kind(const Op& op, const Param& p, const char* expected, PyObject* got) {
+  type_error("%s: argument '%s' must be %s%s, not %.100s", op.name.c_str(), p.name.c_str(), expected,
+             p.optional ? " or None" : "", type_name(got));
+}
+
+// Argument of parameter `p`, borrowed or kept alive by `owned`.
+PyObject* convert(const Op& op, const Param& p, PyObject* a, PyRef<>& owned) {
+  if (a == Py_None && p.optional) return a;
+  switch (p.kind) {
+    case Kind::Tensor:
+    case Kind::TensorOrScalar: {
+      if (is_variable(a) || is_tensor(a)) return a;
+      bool scalar = p.kind == Kind::TensorOrScalar;
+      if (scalar && is_exact_number(a)) return a;
+      if (PyArray_Check(a) || (scalar && PyArray_CheckScalar(a))) {
+        owned = as_operand(a);
+        return owned.get();
+      }
+      bad_kind(op, p, scalar ? "a Variable, a tensor or a number" : "a Variable or a tensor", a);
+    }
+    case Kind::TensorList: {
+      if (is_variable(a) || is_tensor(a) || !PySequence_Check(a)) bad_kind(op, p, "a sequence of Variables or tensors", a);
+      owned = check(PySequence_Tuple(a));
+      for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(owned.get()); ++k) {
+        PyObject* item = PyTuple_GET_ITEM(owned.get(), k);
+        if (!is_variable(item) && !is_tensor(item))
+          type_error("%s: element %zd of argument '%s' must be a Variable or a tensor, not %.100s", op.name.c_str(), k,
+                     p.name.c_str(), type_name(item));
+      }
+      return owned.get();
+    }
+    case Kind::Scalar:
+      if (is_exact_number(a)) return a;
+      if (is_variable(a) || is_tensor(a) || !(PyNumber_Check(a) && (PyFloat_Check(a) || PyArray_CheckScalar(a) || PyIndex_Check(a))))
+        bad_kind(op, p, "a number", a);
+      owned = check(PyIndex_Check(a) ? PyNumber_Index(a) : PyNumber_Float(a));
+      return owned.get();
+    case Kind::Int:
+      if (PyLong_CheckExact(a)) return a;
+      if (!PyIndex_Check(a)) bad_kind(op, p, "an int", a);
+      owned = check(PyNumber_Index(a));
+      return owned.get();
+    case Kind::Ints:
+      if (!PyIndex_Check(a) && !PyTuple_Check(a) && !PyList_Check(a)) bad_kind(op, p, "an int or a sequence of ints", a);
+      owned = int_tuple(parse_dims(a));
+      return owned.get();
+    case Kind::Bool:
+      if (PyBool_Check(a)) return a;
+      if (!PyIndex_Check(a) && !PyArray_IsScalar(a, Bool)) bad_kind(op, p, "a bool", a);
+      return check(PyObject_IsTrue(a)) ? Py_True : Py_False;
+    case Kind::Str:
+      if (!PyUnicode_Check(a)) bad_kind(op, p, "a str", a);
+      return a;
+    case Kind::Any: return a;
+  }
+  return a;
+}
+
+[[noreturn]] void wrong_count(const Op& op, Py_ssize_t n) {
+  type_error("%s received an invalid combination of arguments - got %zd positional ones, but expected one of: %s",
+             op.name.c_str(), n, op.row->signature);
+}
+
+}  // namespace
+
+PyRef<> as_operand(PyObject* o) {
+  if (is_exact_number(o) || is_variable(o) || is_tensor(o)) return PyRef<>::borrow(o);
+  if (PyArray_Check(o)) return tensor_from_numpy(o);
+  if (PyArray_CheckScalar(o)) return tensor_from_result(PyRef<>::borrow(o));
+  if (PyFloat_Check(o)) return check(PyNumber_Float(o));
+  if (PyLong_Check(o)) return check(PyNumber_Index(o));
+  return {};
+}
+
+void parse_args(const Op& op, PyObject* self, PyObject* const* args, Py_ssize_t n, PyObject* kwnames,
+                ParsedArgs& out) {
+  int total = static_cast<int>(op.params.size());
+  PyObject* given[kMaxParams] = {};
+  int self_index = -1;
+  if (self) {
+    self_index = op.self_index >= 0 ? op.self_index : 0;
+    given[self_index] = self;
+  }
+  // Keywords first: they take their parameters out of the positional count.
+  Py_ssize_t n_keywords = kwnames ? PyTuple_GET_SIZE(kwnames) : 0;
+  for (Py_ssize_t k = 0; k < n_keywords; ++k) {
+    PyObject* name = PyTuple_GET_ITEM(kwnames, k);
+    int at = -1;
+    for (int i = 0; i < total; ++i)
+      if (PyUnicode_CompareWithASCIIString(name, op.params[static_cast<size_t>(i)].name.c_str()) == 0) at = i;
+    if (at < 0) type_error("%s got an unexpected keyword argument '%U'", op.name.c_str(), name);
+    if (given[at]) type_error("%s got multiple values for argument '%U'", op.name.c_str(), name);
+    given[at] = args[n + k];
+  }
+  int required = 0, open = 0;
+  for (int i = 0; i < total; ++i) {
+    if (given[i]) continue;
+    ++open;
+    required += !op.params[static_cast<size_t>(i)].default_value;
+  }
+  const Param* last = total ? &op.params.back() : nullptr;
+  PyRef<> gathered;
+  Py_ssize_t used = 0;
+  Py_ssize_t spare = n - required;  // optional parameters that are given, from the left
+  for (int i = 0; i < total && used < n; ++i) {
+    const Param& p = op.params[static_cast<size_t>(i)];
+    if (given[i]) continue;
+    if (p.default_value && spare <= 0) continue;
+    if (p.variadic && (n - used > 1 || PyIndex_Check(args[used])) && &p == last) {
+      gathered = check(PyTuple_New(n - used));
+      for (Py_ssize_t k = 0; used < n; ++k, ++used) PyTuple_SET_ITEM(gathered.get(), k, new_ref(args[used]));
+      given[i] = gathered.get();
+      break;
+    }
+    if (p.default_value) --spare;
+    given[i] = args[used++];
+  }
+  if (used != n) wrong_count(op, n + (self ? 1 : 0));
+  bool any_variable = false;
+  for (int i = 0; i < total; ++i) {
+    const Param& p = op.params[static_cast<size_t>(i)];
+    if (!given[i]) {
+      if (!p.default_value) {
+        if (p.variadic) {  // view() and the like: no sizes at all
+          out.owned[i] = check(PyTuple_New(0));
+          out.values[i] = out.owned[i].get();
+          continue;
+        }
+        type_error("%s received an invalid combination of arguments - argument '%s' is missing; expected: %s",
+                   op.name.c_str(), p.name.c_str(), op.row->signature);
+      }
+      out.values[i] = p.default_value.get();
+      continue;
+    }
+    out.values[i] = convert(op, p, given[i], out.owned[i]);
+    any_variable = any_variable || is_variable(out.values[i]);
+  }
+  // An array among Variables is a constant of the graph.
+  if (any_variable)
+    for (int i = 0; i < total; ++i)
+      if (out.owned[i] && is_tensor(out.owned[i].get())) {
+        out.owned[i] = new_leaf(std::move(out.owned[i]).cast<Tensor>());
+        out.values[i] = out.owned[i].get();
+      }
+}
+
+}  // namespace torchlite

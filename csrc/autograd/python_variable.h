@@ -1,0 +1,25 @@
+// What the files of the Variables' Python face share.
+#pragma once
+
+#include "autograd/variable.h"
+
+namespace torchlite {
+
+int variable_tp_traverse(PyObject* o, visitproc visit, void* arg);
+int variable_tp_clear(PyObject* o);
+void variable_tp_dealloc(PyObject* o);
+
+// An untracked instance of `type` with its data set (variable.cpp).
+PyRef<Variable> allocate_variable(PyTypeObject* type, PyRef<Tensor> data);
+
+// Operators and comparison, filled in by the operations before `init_variable` readies the type.
+extern PyNumberMethods variable_number_methods;
+extern richcmpfunc variable_richcompare;
+
+extern PyMethodDef variable_methods[];
+extern PyGetSetDef variable_getset[];
+
+// Makes `type`, a subclass of `_VariableBase` that adds no fields, the class of results.
+void set_variable_class(PyTypeObject* type);
+
+}  // namespace torchlite

@@ -1,0 +1,82 @@
+// PyInit__C: the one list of the module's types and functions.
+#include "autograd/engine.h"
+#include "autograd/function.h"
+#include "autograd/functions/accumulate_grad.h"
+#include "autograd/functions/basic_ops.h"
+#include "autograd/ops/composite.h"
+#include "autograd/ops/op.h"
+#include "autograd/python_function.h"
+#include "autograd/python_variable.h"
+#include "tensor/python_tensor.h"
+#include "tensor/storage.h"
+#include "utils/numpy_api.h"
+
+namespace torchlite {
+
+void init_number_slots();
+PyObject* find_op_object(PyObject*, PyObject* name);
+
+namespace {
+
+PyObject* set_grad_enabled(PyObject*, PyObject* value) {
+  return guard([&]() -> PyObject* {
+    if (!PyBool_Check(value))
+      type_error("_set_grad_enabled: argument 'enabled' must be a bool, not %.100s", type_name(value));
+    bool previous = std::exchange(grad_enabled, value == Py_True);
+    return PyBool_FromLong(previous);
+  });
+}
+
+PyObject* is_grad_enabled(PyObject*, PyObject*) { return PyBool_FromLong(grad_enabled); }
+
+PyMethodDef module_functions[] = {
+    {"_autograd_init", autograd_init, METH_NOARGS,
+     "Registers the classes Variable, Function and StochasticFunction of the calling module."},
+    {"_set_grad_enabled", set_grad_enabled, METH_O, "Switches recording on this thread; returns the former state."},
+    {"_is_grad_enabled", is_grad_enabled, METH_NOARGS, "Whether operations are recorded on this thread."},
+    {"_find_op", find_op_object, METH_O, "The operation of that name."},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+PyModuleDef module_def = {
+    .m_base = PyModuleDef_HEAD_INIT,
+    .m_name = "torchlite._C",
+    .m_doc = "Storages, Tensors, Variables, Functions and the backward engine.",
+    .m_size = -1,
+    .m_methods = module_functions,
+};
+
+PyModuleDef functions_def = {
+    .m_base = PyModuleDef_HEAD_INIT,
+    .m_name = "torchlite._C._functions",
+    .m_doc = "The functions of the backward graph.",
+    .m_size = -1,
+};
+
+PyObject* init_module() {
+  import_numpy();
+  PyRef<> module = check(PyModule_Create(&module_def));
+  PyRef<> functions = check(PyModule_Create(&functions_def));
+#if PY_VERSION_HEX >= 0x030D0000 && defined(Py_GIL_DISABLED)
+  PyUnstable_Module_SetGIL(module.get(), Py_MOD_GIL_USED);
+#endif
+  init_number_slots();
+  init_storage(module.get());
+  init_tensor(module.get());
+  init_variable(module.get());
+  init_function(functions.get());
+  init_accumulate_grad(functions.get());
+  init_python_function(module.get());
+  init_basic_ops(module.get(), functions.get());
+  init_engine(module.get());
+  init_ops(module.get(), functions.get());
+  check(PyModule_AddFunctions(module.get(), composite_function_defs().data()));
+  check(PyModule_AddObjectRef(module.get(), "_functions", functions.get()));
+  return module.release_object();
+}
+
+}  // namespace
+
+}  // namespace torchlite
+
+PyMODINIT_FUNC PyInit__C() { return torchlite::guard([] { return torchlite::init_module(); }); }
