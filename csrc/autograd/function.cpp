@@ -137,7 +137,7 @@ void node_tp_dealloc(PyObject* o) { PyObject_GC_Del(o); }
 }  // namespace
 
 PyTypeObject Node_Type = {
-    PyVarObject_HEAD_INIT(nullptr, 0)
+    .ob_base = PyVarObject_HEAD_INIT(nullptr, 0)
     .tp_name = "torchlite._C._functions.Node",
     .tp_basicsize = sizeof(Node),
     .tp_dealloc = node_tp_dealloc,

@@ -105,7 +105,7 @@ PyMethodDef engine_methods[] = {
 }  // namespace
 
 PyTypeObject ImperativeEngine_Type = {
-    PyVarObject_HEAD_INIT(nullptr, 0)
+    .ob_base = PyVarObject_HEAD_INIT(nullptr, 0)
     .tp_name = "torchlite._C._ImperativeEngine",
     .tp_basicsize = sizeof(PyObject),
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,

@@ -224,12 +224,16 @@ int variable_mp_ass_subscript(PyObject* o, PyObject* key, PyObject* value) {
     PyErr_SetString(PyExc_TypeError, "elements of a Variable cannot be deleted");
     return -1;
   }
-  return variable_setitem(o, key, value);
+  return guard(-1, [&]() { return variable_setitem(o, key, value); });
+}
+
+PyObject* variable_mp_subscript(PyObject* o, PyObject* key) {
+  return guard([&]() -> PyObject* { return variable_getitem(o, key).release(); });
 }
 
 PyMappingMethods variable_mapping = {
     .mp_length = variable_mp_length,
-    .mp_subscript = variable_getitem,
+    .mp_subscript = variable_mp_subscript,
     .mp_ass_subscript = variable_mp_ass_subscript,
 };
 
@@ -289,7 +293,7 @@ PyGetSetDef variable_getset[] = {
 };
 
 PyTypeObject VariableBase_Type = {
-    PyVarObject_HEAD_INIT(nullptr, 0)
+    .ob_base = PyVarObject_HEAD_INIT(nullptr, 0)
     .tp_name = "torchlite._C._VariableBase",
     .tp_basicsize = sizeof(Variable),
     .tp_dealloc = variable_tp_dealloc,

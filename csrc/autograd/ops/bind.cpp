@@ -255,7 +255,7 @@ PyGetSetDef op_getset[] = {
 void op_tp_dealloc(PyObject* o) { PyObject_Free(o); }
 
 PyTypeObject Op_Type = {
-    PyVarObject_HEAD_INIT(nullptr, 0)
+    .ob_base = PyVarObject_HEAD_INIT(nullptr, 0)
     .tp_name = "torchlite._C.Op",
     .tp_basicsize = sizeof(OpObject),
     .tp_dealloc = op_tp_dealloc,
@@ -296,7 +296,7 @@ Py_ssize_t table_mp_length(PyObject*) { return PyDict_GET_SIZE(op_dict); }
 PyMappingMethods table_mapping = {.mp_length = table_mp_length};
 
 PyTypeObject OpTable_Type = {
-    PyVarObject_HEAD_INIT(nullptr, 0)
+    .ob_base = PyVarObject_HEAD_INIT(nullptr, 0)
     .tp_name = "torchlite._C.OpTable",
     .tp_basicsize = sizeof(PyObject),
     .tp_dealloc = op_tp_dealloc,

@@ -247,7 +247,7 @@ PyRef<> call_op_in_place(const Op& op, PyObject* const* args) {
     uint32_t mask = used_by_gradients(op, args, s.variables);
     n_saved = count_saved(op, args, mask);
     node = record(op, args, s, v->data.get(), mask);
-    PyObject* saved_args[kMaxParams];
+    PyObject* saved_args[kMaxParams] = {};
     std::copy_n(args, op.params.size(), saved_args);
     for (size_t i = 0; i < op.params.size(); ++i) {
       if (args[i] != self || !((mask >> i) & 1)) continue;

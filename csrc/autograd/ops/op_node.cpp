@@ -150,7 +150,7 @@ void init_op_node_type(Op& op) {
                              : sizeof(OpNode) + op.max_edges * sizeof(Edge) + op.max_saved * sizeof(SavedVariable);
   size = (size + kSizeStep - 1) / kSizeStep * kSizeStep;
   op.node_type = PyTypeObject{
-      PyVarObject_HEAD_INIT(nullptr, 0)
+      .ob_base = PyVarObject_HEAD_INIT(nullptr, 0)
       .tp_name = op.type_name.c_str(),
       .tp_basicsize = static_cast<Py_ssize_t>(size),
       .tp_dealloc = op_node_tp_dealloc,

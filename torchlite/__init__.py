@@ -1,0 +1,58 @@
+"""torchlite: a small, exact autograd over NumPy and CuPy memory."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from . import _C
+from ._C import (  # noqa: F401
+    ByteTensor,
+    CharTensor,
+    DoubleTensor,
+    FloatTensor,
+    HalfTensor,
+    IntTensor,
+    LongTensor,
+    ShortTensor,
+    Size,
+    from_dlpack,
+    from_numpy,
+)
+from .autograd import (  # noqa: F401
+    Function,
+    Variable,
+    enable_grad,
+    is_grad_enabled,
+    no_grad,
+    set_grad_enabled,
+)
+from .version import __version__  # noqa: F401
+
+Tensor = FloatTensor
+
+# Every operation of the table that is a function of the package.
+globals().update({op.name: op for op in _C._ops if not (op.hidden or op.method_only or op.inplace_only)})
+
+# Loaded when first used, so that importing the package costs little more than importing NumPy.
+_LAZY = {"nn", "optim", "utils", "jit", "cuda", "autograd", "serialization", "random"}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LAZY:
+        return importlib.import_module(f"{__name__}.{name}")
+    if name in ("save", "load"):
+        return getattr(importlib.import_module(f"{__name__}.serialization"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def get_include() -> str:
+    """The folder of the header ``torchlite.h`` for C extensions."""
+    import os
+
+    return os.path.join(os.path.dirname(os.path.abspath(__file__)), "include")
+
+
+def is_tensor(obj: Any) -> bool:
+    """Whether ``obj`` is a tensor (not a Variable)."""
+    return isinstance(obj, _C._TensorBase)
