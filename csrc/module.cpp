@@ -34,6 +34,8 @@ PyMethodDef module_functions[] = {
      "Registers the classes Variable, Function and StochasticFunction of the calling module."},
     {"_set_grad_enabled", set_grad_enabled, METH_O, "Switches recording on this thread; returns the former state."},
     {"_is_grad_enabled", is_grad_enabled, METH_NOARGS, "Whether operations are recorded on this thread."},
+    {"from_numpy", from_numpy, METH_O,
+     "from_numpy(array) -> tensor\n\nA tensor on the memory of an ndarray; TypeError for a type that tensors lack."},
     {"_find_op", find_op_object, METH_O, "The operation of that name."},
     {nullptr, nullptr, 0, nullptr},
 };

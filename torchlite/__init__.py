@@ -19,6 +19,7 @@ from ._C import (  # noqa: F401
     from_dlpack,
     from_numpy,
 )
+from . import tensor  # noqa: F401  (adds the tensors' Python methods)
 from .autograd import (  # noqa: F401
     Function,
     Variable,
