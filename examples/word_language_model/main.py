@@ -151,12 +151,6 @@ def snapshot(model: RNNModel) -> dict[str, Any]:
     return {name: tensor.clone() for name, tensor in model.state_dict().items()}
 
 
-def save(checkpoint: dict[str, Any], path: str) -> None:
-    """Writes the checkpoint whole or not at all."""
-    torchlite.save(checkpoint, path + ".part")
-    os.replace(path + ".part", path)
-
-
 def main(argv: list[str] | None = None) -> int:
     args = parse(argv)
     checkpoint = None
@@ -206,7 +200,7 @@ def main(argv: list[str] | None = None) -> int:
                 best_loss, best = valid_loss, snapshot(model)
             else:
                 optimizer.param_groups[0]["lr"] = lr / args.anneal
-            save(
+            torchlite.save(
                 {
                     "settings": {name: getattr(args, name) for name in SETTINGS},
                     "vocabulary": corpus.words,

@@ -3,7 +3,8 @@
 import threading
 
 import pytest
-from simple_functions import Mul, Scale, leaf
+from leaves import leaf
+from python_functions import Mul, Scale
 
 from torchlite.autograd import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
 

@@ -2,7 +2,8 @@
 
 import numpy as np
 import pytest
-from simple_functions import Exp, Mul, Scale, constant, leaf, values
+from leaves import constant, leaf, values
+from python_functions import Exp, Mul, Scale
 
 from torchlite import _C
 from torchlite.autograd import Function, Variable, gradcheck, gradgradcheck, once_differentiable

@@ -1,7 +1,8 @@
 """once_differentiable: tensors in, tensors out, and an error instead of silent zeros on the second differentiation."""
 
 import pytest
-from simple_functions import Mul, constant, leaf, values
+from leaves import constant, leaf, values
+from python_functions import Mul
 
 from torchlite import _C
 from torchlite.autograd import Function, Variable, grad, once_differentiable

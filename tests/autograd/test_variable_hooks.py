@@ -1,0 +1,69 @@
+"""Hooks of Variables, as `register_hook` gives them."""
+
+import pytest
+from leaves import constant, leaf, values
+from python_functions import Mul, Scale, Split
+
+from torchlite.autograd import grad
+
+
+def interior(x):
+    return Scale.apply(x, 1)
+
+
+@pytest.mark.parametrize("place", [lambda x: x, interior], ids=["leaf", "interior"])
+def test_a_hook_may_look_at_the_gradient_or_replace_it(place):
+    seen = []
+    x = leaf([2.0])
+    v = place(x)
+    v.register_hook(lambda g: seen.append(values(g)))
+    v.register_hook(lambda g: g * 10)
+    Scale.apply(v, 3).backward()
+    assert seen == [[3]] and values(x.grad) == [30]
+
+
+def test_a_leaf_hook_sees_the_whole_sum_once():
+    seen = []
+    x = leaf([1.0])
+    x.register_hook(lambda g: seen.append(values(g)))
+    a = Scale.apply(x, 2)
+    b = Scale.apply(Scale.apply(x, 3), 1)
+    (a + b + Scale.apply(Scale.apply(Scale.apply(x, 4), 1), 1)).backward()
+    assert seen == [[9]]
+
+
+def test_a_hook_of_one_output_leaves_the_other_alone():
+    x = leaf([1.0, 2.0])
+    a, b = Split.apply(x)
+    a.register_hook(lambda g: g * 10)
+    Mul.apply(a, b).backward()
+    assert values(x.grad) == [20, 1]
+
+
+def test_a_handle_removes_its_hook_at_the_end_of_a_with_block():
+    calls = []
+    x = leaf([1.0])
+    y = Scale.apply(x, 1)
+    with x.register_hook(lambda g: calls.append(1)):
+        y.backward()
+    y.backward()
+    assert calls == [1]
+
+
+def test_hooks_are_refused_where_no_gradient_comes():
+    with pytest.raises(RuntimeError, match="cannot register a hook on a variable that doesn't require gradient"):
+        constant([1.0]).register_hook(print)
+    with pytest.raises(RuntimeError, match="cannot register a hook on a volatile variable"):
+        leaf([1.0], False, volatile=True).register_hook(print)
+
+
+def test_a_hook_result_with_history_makes_the_gradient_differentiable():
+    x = leaf([3.0])
+    y = Scale.apply(x, 1)
+    y.register_hook(lambda g: Mul.apply(g, x))
+    (gx,) = grad(y, x, constant([1.0]), create_graph=True)
+    assert values(gx) == [1] or values(gx) == [3]
+    z = Scale.apply(y, 1)
+    (gx,) = grad(z, x, constant([1.0]), create_graph=True)
+    assert values(gx) == [3]
+    assert values(grad(gx, x, constant([1.0]))[0]) == [1]
