@@ -6,6 +6,7 @@ Importing this module adds them to all tensor classes.
 from __future__ import annotations
 
 import copy
+import importlib
 import math
 from typing import Any
 
@@ -15,7 +16,7 @@ from torchlite import _C
 
 __all__ = ["set_printoptions"]
 
-# ---- printing ---------------------------------------------------------------------------------------------------------
+# ---- printing --------------------------------------------------------------------------------------------------------
 
 _PROFILES: dict[str, dict[str, float]] = {
     "default": {"precision": 4, "threshold": 1000, "edgeitems": 3, "linewidth": 80},
@@ -82,7 +83,8 @@ def _edges(a: np.ndarray) -> tuple[np.ndarray, list[int | None]]:
     for d, size in enumerate(a.shape):
         if size > 2 * edge:
             lead = (slice(None),) * d
-            a = np.concatenate([a[(*lead, slice(0, edge))], a[(*lead, slice(size - edge, size))]], axis=d)
+            first, last = lead + (slice(0, edge),), lead + (slice(size - edge, size),)
+            a = np.concatenate([a[first], a[last]], axis=d)
             gaps[d] = edge
     return a, gaps
 
@@ -126,8 +128,8 @@ def _tensor_lines(a: np.ndarray) -> list[str]:
     for index in np.ndindex(shown.shape[:-2]):
         # Positions in the whole array: behind a gap they count from its end.
         place = [i if gap is None or i < gap else a.shape[d] - shown.shape[d] + i
-                 for d, (i, gap) in enumerate(zip(index, gaps))]
-        if any(gap is not None and i == gap for i, gap in zip(index, gaps)) and lines[-1] != "...":
+                 for d, (i, gap) in enumerate(zip(index, gaps, strict=False))]
+        if any(gap is not None and i == gap for i, gap in zip(index, gaps, strict=False)) and lines[-1] != "...":
             lines += ["...", ""]
         lines.append("(" + ",".join(f"{i:<2d}" for i in place) + ",.,.) = ")
         lines += [" " + line for line in _matrix_lines(shown[index], number, gaps[-2:])]
@@ -160,7 +162,7 @@ def __format__(self: Any, spec: str) -> str:
     return object.__format__(self, spec)
 
 
-# ---- copying and pickling ---------------------------------------------------------------------------------------------
+# ---- copying and pickling --------------------------------------------------------------------------------------------
 
 
 def _attributes(self: Any) -> Any:
@@ -222,7 +224,7 @@ def __copy__(self: Any) -> Any:
     return out
 
 
-# ---- NumPy ------------------------------------------------------------------------------------------------------------
+# ---- NumPy -----------------------------------------------------------------------------------------------------------
 
 
 def __array__(self: Any, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
@@ -241,11 +243,12 @@ def apply_(self: Any, function: Any) -> Any:
 
 def map_(self: Any, other: Any, function: Any) -> Any:
     """Replaces each element by `function(element, other's element)`, `other` broadcast; returns the tensor."""
-    values = zip(self.numpy().ravel().tolist(), np.broadcast_to(other.numpy(), self.size()).ravel().tolist())
+    others = np.broadcast_to(other.numpy(), self.size())
+    values = zip(self.numpy().ravel().tolist(), others.ravel().tolist(), strict=True)
     return self.copy_(np.array([function(a, b) for a, b in values], self.dtype).reshape(self.size()))
 
 
-# ---- devices ----------------------------------------------------------------------------------------------------------
+# ---- devices ---------------------------------------------------------------------------------------------------------
 
 
 def cuda(self: Any, device: int | None = None, async_: bool = False, **kwargs: Any) -> Any:
@@ -255,7 +258,7 @@ def cuda(self: Any, device: int | None = None, async_: bool = False, **kwargs: A
         RuntimeError: where CuPy or a device is missing.
     """
     try:
-        import torchlite.cuda as bridge
+        bridge = importlib.import_module("torchlite.cuda")
     except ImportError as e:
         raise RuntimeError("cuda() needs CuPy and a CUDA device: pip install torchlite[cuda12] or [cuda13]") from e
     return bridge._to_device(self, device)

@@ -197,7 +197,7 @@ PyRef<> request_capsule(PyObject* producer, PyObject* copy) {
   PyObject* capsule = PyObject_Call(method.get(), none_given.get(), keywords.get());
   if (capsule) return PyRef<>::steal(capsule);
   if (!PyErr_ExceptionMatches(PyExc_TypeError)) throw PyError();
-  PyErr_Clear();
+  PyErr_Clear();  // a producer of before version 1 knows none of the keywords
   return check(PyObject_CallNoArgs(method.get()));
 }
 
@@ -281,9 +281,10 @@ PyObject* from_dlpack(PyObject*, PyObject* args, PyObject* kwargs) {
       t = import_capsule<DLManaged>(capsule.get(), &flags);
     } else {
       const char* name = PyCapsule_GetName(capsule.get());
-      PyErr_Clear();
-      raise(PyExc_BufferError, "from_dlpack: expected a capsule called dltensor or dltensor_versioned, but got '%.100s'%s",
-            name ? name : "", name && std::string(name).starts_with("used_") ? ": it was consumed before" : "");
+      if (!name && PyErr_Occurred()) throw PyError();
+      bool used = name && std::string(name).starts_with("used_");
+      raise(PyExc_BufferError, "from_dlpack: expected a capsule called dltensor or dltensor_versioned, but got %.100s%s",
+            name ? name : "one without a name", used ? ", which was consumed before" : "");
     }
     if (copy == Py_None) return t.release();
     bool wanted = check(PyObject_IsTrue(copy));

@@ -1,6 +1,7 @@
 #include "tensor/indexing.h"
 
 #include <cmath>
+#include <limits>
 
 #include "tensor/python_tensor.h"
 #include "utils/numpy_api.h"
@@ -158,7 +159,11 @@ void store_number(char* p, DType dtype, PyObject* number) {
       return;
     }
     value = check(PyFloat_FromDouble(d));
-  } else if (PyIndex_Check(number)) {
+    PyRef<> descr = check(reinterpret_cast<PyObject*>(PyArray_DescrFromType(NPY_FLOAT16)));
+    check(PyArray_Pack(reinterpret_cast<PyArray_Descr*>(descr.get()), p, value.get()));
+    return;
+  }
+  if (PyIndex_Check(number)) {
     value = check(PyNumber_Index(number));
   } else {
     double d = PyFloat_AsDouble(number);
@@ -166,8 +171,20 @@ void store_number(char* p, DType dtype, PyObject* number) {
     if (d != std::floor(d)) type_error("a %sTensor holds ints, but got the float %R", info(dtype).name, number);
     value = check(PyLong_FromDouble(d));
   }
-  PyRef<> descr = check(reinterpret_cast<PyObject*>(PyArray_DescrFromType(info(dtype).numpy_type)));
-  check(PyArray_Pack(reinterpret_cast<PyArray_Descr*>(descr.get()), p, value.get()));
+  int overflow;
+  long long v = PyLong_AsLongLongAndOverflow(value.get(), &overflow);
+  auto store = [&]<class T>(T) {
+    if (overflow || v < std::numeric_limits<T>::min() || v > std::numeric_limits<T>::max())
+      raise(PyExc_OverflowError, "%R is out of the range of a %sTensor", value.get(), info(dtype).name);
+    *reinterpret_cast<T*>(p) = static_cast<T>(v);
+  };
+  switch (dtype) {
+    case DType::Byte: return store(uint8_t{});
+    case DType::Char: return store(int8_t{});
+    case DType::Short: return store(int16_t{});
+    case DType::Int: return store(int32_t{});
+    default: return store(int64_t{});
+  }
 }
 
 PyRef<> select_item(Tensor* t, int64_t i) {

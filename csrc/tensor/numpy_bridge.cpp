@@ -7,6 +7,17 @@ namespace torchlite {
 
 namespace {
 PyArrayObject* as_array(PyObject* o) { return reinterpret_cast<PyArrayObject*>(o); }
+
+// The Storage whose memory an array views, or nullptr. Tensors on it join that Storage: they share it visibly, and
+// turning a tensor into an array and back, over and over, builds no chain of owners.
+Storage* storage_under(PyArrayObject* a) {
+  PyObject* base = PyArray_BASE(a);
+  while (base && PyArray_Check(base)) base = PyArray_BASE(as_array(base));
+  if (base && PyMemoryView_Check(base)) base = PyMemoryView_GET_BUFFER(base)->obj;  // np.asarray of a tensor
+  if (!base) return nullptr;
+  if (is_tensor(base)) return as_tensor(base)->storage.get();
+  return is_storage(base) ? static_cast<Storage*>(base) : nullptr;
+}
 }  // namespace
 
 PyObject* numpy_view(Tensor* t) {
@@ -58,8 +69,20 @@ PyRef<Tensor> tensor_from_numpy(PyObject* o) {
   }
   if (empty) low = high = 0;
   char* first = static_cast<char*>(PyArray_DATA(a));
-  PyRef<Storage> storage = wrap_memory(dtype, first + low, high - low, kCPU, !PyArray_ISWRITEABLE(a),
-                                       PyRef<>::borrow(o));
+  bool readonly = !PyArray_ISWRITEABLE(a);
+  PyRef<> owner = PyRef<>::borrow(o);
+  if (Storage* under = storage_under(a)) {
+    int64_t start = first + low - under->data;
+    if (under->device == kCPU && start >= 0 && start + high - low <= under->nbytes) {
+      if (under->dtype == dtype && under->readonly == readonly && (first - under->data) % item == 0)
+        return new_tensor_on(PyRef<Storage>::borrow(under), dtype, {sizes, n}, {strides, n},
+                             (first - under->data) / item);
+      // Another type or a read-only face of the memory: its first owner is the owner.
+      bool indirect = under->owner && is_storage(under->owner.get());
+      owner = PyRef<>::borrow(indirect ? under->owner.get() : under);
+    }
+  }
+  PyRef<Storage> storage = wrap_memory(dtype, first + low, high - low, kCPU, readonly, std::move(owner));
   return new_tensor_on(std::move(storage), dtype, {sizes, n}, {strides, n}, -low / item);
 }
 

@@ -53,10 +53,11 @@ PyRef<Tensor> uninitialised(DType dtype, const std::vector<int64_t>& sizes, cons
 
 PyRef<Tensor> from_array(DType dtype, PyObject* o) {
   PyArrayObject* a = reinterpret_cast<PyArrayObject*>(o);
+  int number = PyArray_TYPE(a);
   DType own;
-  if (!dtype_of_numpy(PyArray_TYPE(a), &own) && PyTypeNum_ISNUMBER(PyArray_TYPE(a)) && !PyArray_ISCOMPLEX(a)) own = dtype;
-  else if (own == dtype) return tensor_from_numpy(o);
-  else if (!dtype_of_numpy(PyArray_TYPE(a), &own)) return tensor_from_numpy(o);  // reports the type
+  bool supported = dtype_of_numpy(number, &own);
+  bool castable = supported || (PyTypeNum_ISNUMBER(number) && !PyTypeNum_ISCOMPLEX(number));
+  if (!castable || (supported && own == dtype)) return tensor_from_numpy(o);  // which reports a type it cannot take
   return tensor_from_numpy(
       check(PyArray_CastToType(a, PyArray_DescrFromType(info(dtype).numpy_type), 0)).get());
 }

@@ -150,30 +150,24 @@ PyRef<> resolve_name(PyObject* name) {
   return check(PyObject_GetAttr(module.get(), class_name));
 }
 
+// The element type that a NumPy dtype, or anything NumPy takes for one, stands for.
+DType dtype_argument(PyObject* o) {
+  PyArray_Descr* descr = nullptr;
+  if (!PyArray_DescrConverter(o, &descr)) throw PyError();
+  PyRef<> owner = PyRef<>::steal(reinterpret_cast<PyObject*>(descr));
+  DType dtype;
+  if (!dtype_of_numpy(descr->type_num, &dtype)) type_error("type: no tensor class has the dtype %R", o);
+  return dtype;
+}
+
 PyRef<> convert_to_class(PyObject* o, PyObject* wanted) {
   PyRef<> cls = PyUnicode_Check(wanted) ? resolve_name(wanted) : PyRef<>::borrow(wanted);
-  if (!PyType_Check(cls.get())) {
-    PyArray_Descr* descr = nullptr;
-    if (!PyArray_DescrConverter(cls.get(), &descr)) throw PyError();
-    int number = descr->type_num;
-    Py_DECREF(descr);
-    DType dtype;
-    if (!dtype_of_numpy(number, &dtype)) type_error("type: no tensor class has the dtype %R", wanted);
-    cls = PyRef<>::borrow(reinterpret_cast<PyObject*>(&TensorTypes[static_cast<int>(dtype)]));
-  }
   PyTypeObject* type = reinterpret_cast<PyTypeObject*>(cls.get());
+  if (!PyType_Check(cls.get()) || !PyType_IsSubtype(type, &TensorBase_Type))
+    return PyRef<>::steal(convert(o, dtype_argument(cls.get())));
   if (Py_TYPE(o) == type) return PyRef<>::borrow(o);
   if (type >= TensorTypes && type < TensorTypes + kDTypes)
     return PyRef<>::steal(convert(o, static_cast<DType>(type - TensorTypes)));
-  if (!PyType_IsSubtype(type, &TensorBase_Type)) {
-    PyArray_Descr* descr = nullptr;  // np.float64 and the like are classes as well
-    DType dtype;
-    if (!PyArray_DescrConverter(cls.get(), &descr)) throw PyError();
-    int number = descr->type_num;
-    Py_DECREF(descr);
-    if (number == NPY_OBJECT || !dtype_of_numpy(number, &dtype)) type_error("type: %R is no tensor class", wanted);
-    return PyRef<>::steal(convert(o, dtype));
-  }
   return check(PyObject_CallOneArg(cls.get(), o));
 }
 

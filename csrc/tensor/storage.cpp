@@ -82,18 +82,23 @@ int storage_tp_clear(PyObject*) {
   return 0;
 }
 
-void storage_tp_dealloc(PyObject* o) {
-  Storage* self = static_cast<Storage*>(o);
-  PyTypeObject* type = Py_TYPE(o);
-  PyObject_GC_UnTrack(o);
+namespace {
+void release_storage(Storage* self) {
   if (owns_block(self)) deallocate(self->data, self->nbytes);
   self->owner.reset();
   self->owner.~PyRef<>();
-  if (type->tp_flags & Py_TPFLAGS_HEAPTYPE) {
-    PyObject_GC_Del(o);
-  } else {
-    freelist.put(self);
-  }
+  freelist.put(self);
+}
+}  // namespace
+
+void storage_tp_dealloc(PyObject* o) {
+  PyObject_GC_UnTrack(o);
+  Storage* self = static_cast<Storage*>(o);
+  if (!self->owner) return release_storage(self);
+  // The owner may be the last hold on another library's view of another Storage, and so on down.
+  Py_TRASHCAN_BEGIN(o, storage_tp_dealloc)
+  release_storage(self);
+  Py_TRASHCAN_END
 }
 
 }  // namespace torchlite

@@ -82,6 +82,9 @@ PyRef<Tensor> new_tensor_on(PyRef<Storage> storage, DType dtype, Dims sizes, Dim
   PyRef<Tensor> t = make_tensor(dtype, sizes, strides.data);
   t->storage = std::move(storage);
   t->offset = offset;
+  // Memory of an object that the collector knows may lead back here: an ndarray subclass with attributes, say.
+  PyObject* owner = t->storage->owner.get();
+  if (owner && PyObject_IS_GC(owner)) PyObject_GC_Track(t.get());
   return t;
 }
 
@@ -214,7 +217,11 @@ PyRef<> element_to_number(const char* p, DType dtype) {
 int tensor_tp_traverse(PyObject* o, visitproc visit, void* arg) {
   Tensor* self = as_tensor(o);
   Py_VISIT(self->storage.object());
-  Py_VISIT(self->array.get());
+  PyObject* array = self->array.get();
+  Py_VISIT(array);
+  // An ndarray is no collected type: the reference to the storage that it holds as its base is shown on its behalf
+  // while nobody else has the array.
+  if (array && Py_REFCNT(array) == 1) Py_VISIT(self->storage.object());
   return 0;
 }
 

@@ -3,8 +3,8 @@
 // Invariants: every element lies inside the storage; `numel` is the product of the sizes; `contiguous` says that the
 // elements lie row-major without gaps (always so when numel <= 1); strides count elements and may be 0 or negative.
 // `array` caches a NumPy view of the same memory; its base is the Storage, so no cycle leads back here.
-// An exact Tensor holds only a Storage and that array, neither of which can lead back to it, so it stays
-// untracked; an instance of a Python subclass is tracked.
+// An exact Tensor holds only a Storage and that array, so it stays untracked unless the Storage's owner is an object
+// that the collector knows, which may lead back; an instance of a Python subclass is tracked.
 #pragma once
 
 #include <array>
