@@ -18,7 +18,8 @@ class SGD(Optimizer):
         p -= lr v         (with `nesterov`: p -= lr (g + m v); without momentum: p -= lr g)
 
     SGD(params, lr, momentum=0, dampening=0, weight_decay=0, nesterov=False). Nesterov momentum needs a momentum and no
-    dampening (ValueError). Source: http://proceedings.mlr.press/v28/sutskever13.html, with the learning rate outside of v.
+    dampening (ValueError). Source: http://proceedings.mlr.press/v28/sutskever13.html
+    (there the learning rate is part of v).
     """
 
     def __init__(self, params, lr=required, momentum=0, dampening=0, weight_decay=0, nesterov=False):
