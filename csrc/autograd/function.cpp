@@ -83,6 +83,12 @@ int node_tp_clear(PyObject* o) {
 
 namespace {
 
+// Inherited by every type of function that only the library makes.
+PyObject* node_tp_new(PyTypeObject*, PyObject*, PyObject*) {
+  PyErr_SetString(PyExc_RuntimeError, "Cannot construct");
+  return nullptr;
+}
+
 PyObject* node_get_next_functions(PyObject* o, void*) {
   return guard([&]() -> PyObject* {
     Node* self = as_node(o);
@@ -142,13 +148,14 @@ PyTypeObject Node_Type = {
     .tp_basicsize = sizeof(Node),
     .tp_dealloc = node_tp_dealloc,
     .tp_repr = node_tp_repr,
-    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
     .tp_doc = "A function in the backward graph.",
     .tp_traverse = node_tp_traverse,
     .tp_clear = node_tp_clear,
     .tp_weaklistoffset = offsetof(Node, weakrefs),
     .tp_methods = node_methods,
     .tp_getset = node_getset,
+    .tp_new = node_tp_new,
 };
 
 void init_function(PyObject* module) {

@@ -489,6 +489,12 @@ PyObject* function_apply(PyObject* cls, PyObject* const* args, Py_ssize_t n, PyO
       type_error("%.100s.apply takes positional arguments only, but got the keyword argument '%U'", name,
                  PyTuple_GET_ITEM(keywords, 0));
     PyRef<> backward_cls = check(PyObject_GetAttr(cls, name_backward_cls));
+    if (backward_cls.get() == Py_None)
+      raise(PyExc_AttributeError,
+            "%.100s has no _backward_cls: it is an old-style Function (forward is an instance method), which has no "
+            "apply; "
+            "call an instance",
+            name);
     PyRef<> ctx = check(PyObject_CallNoArgs(backward_cls.get()));
     if (!is_function(ctx.get()))
       type_error("%.100s._backward_cls must be a subclass of _FunctionBase, but makes a %.100s", name,

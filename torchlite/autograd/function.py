@@ -65,13 +65,15 @@ class BackwardCFunction(_C._FunctionBase, _ContextMethodMixin, _HookMixin):
 
 
 class FunctionMeta(type):
-    """Sets ``_is_legacy`` and, on new-style Functions, ``_backward_cls``."""
+    """Sets ``_is_legacy`` and ``_backward_cls``, the class of a new-style Function's contexts (None on old-style ones)."""
 
     def __init__(cls, name, bases, namespace, **kwargs):
         super().__init__(name, bases, namespace, **kwargs)
         forward = next((base.__dict__["forward"] for base in cls.__mro__ if "forward" in base.__dict__), None)
         cls._is_legacy = not isinstance(forward, (staticmethod, classmethod))
-        if not cls._is_legacy:
+        if cls._is_legacy:
+            cls._backward_cls = None
+        else:
             cls._backward_cls = type(
                 name + "Backward",
                 (BackwardCFunction,),

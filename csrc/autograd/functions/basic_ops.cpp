@@ -51,11 +51,6 @@ PyRef<BasicNode> make_basic(PyTypeObject* type, const NodeClass* node_class, siz
 
 // ---- slots ------------------------------------------------------------------------------------------------------------
 
-PyObject* refuse_tp_new(PyTypeObject*, PyObject*, PyObject*) {
-  PyErr_SetString(PyExc_RuntimeError, "Cannot construct");
-  return nullptr;
-}
-
 void basic_tp_dealloc(PyObject* o) {
   auto* self = as_basic(as_node(o));
   PyObject_GC_UnTrack(o);
@@ -130,7 +125,6 @@ PyTypeObject Identity_Type = {
     .tp_traverse = node_tp_traverse,
     .tp_clear = node_tp_clear,
     .tp_base = &Node_Type,
-    .tp_new = refuse_tp_new,
 };
 
 PyTypeObject Clone_Type = {
@@ -142,7 +136,6 @@ PyTypeObject Clone_Type = {
     .tp_traverse = node_tp_traverse,
     .tp_clear = node_tp_clear,
     .tp_base = &Node_Type,
-    .tp_new = refuse_tp_new,
 };
 
 PyTypeObject Contiguous_Type = {
@@ -154,7 +147,6 @@ PyTypeObject Contiguous_Type = {
     .tp_traverse = node_tp_traverse,
     .tp_clear = node_tp_clear,
     .tp_base = &Node_Type,
-    .tp_new = refuse_tp_new,
 };
 
 PyTypeObject Error_Type = {
@@ -166,7 +158,6 @@ PyTypeObject Error_Type = {
     .tp_traverse = node_tp_traverse,
     .tp_clear = node_tp_clear,
     .tp_base = &Node_Type,
-    .tp_new = refuse_tp_new,
 };
 
 PyTypeObject* error_type() { return &Error_Type; }

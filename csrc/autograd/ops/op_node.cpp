@@ -154,7 +154,7 @@ void init_op_node_type(Op& op) {
       .tp_name = op.type_name.c_str(),
       .tp_basicsize = static_cast<Py_ssize_t>(size),
       .tp_dealloc = op_node_tp_dealloc,
-      .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+      .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
       .tp_doc = "The backward of an operation.",
       .tp_traverse = node_tp_traverse,
       .tp_clear = node_tp_clear,
