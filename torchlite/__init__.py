@@ -7,15 +7,24 @@ from typing import Any
 
 from . import _C
 from ._C import (  # noqa: F401
+    ByteStorage,
     ByteTensor,
+    CharStorage,
     CharTensor,
+    DoubleStorage,
     DoubleTensor,
+    FloatStorage,
     FloatTensor,
+    HalfStorage,
     HalfTensor,
+    IntStorage,
     IntTensor,
+    LongStorage,
     LongTensor,
+    ShortStorage,
     ShortTensor,
     Size,
+    _tensor_classes,
     from_dlpack,
     from_numpy,
 )
@@ -28,6 +37,7 @@ from .autograd import (  # noqa: F401
     no_grad,
     set_grad_enabled,
 )
+from .tensor import set_printoptions  # noqa: F401
 from .version import __version__  # noqa: F401
 
 Tensor = FloatTensor
@@ -57,3 +67,8 @@ def get_include() -> str:
 def is_tensor(obj: Any) -> bool:
     """Whether ``obj`` is a tensor (not a Variable)."""
     return isinstance(obj, _C._TensorBase)
+
+
+def is_storage(obj: Any) -> bool:
+    """Whether ``obj`` is a storage."""
+    return isinstance(obj, _C._StorageBase)

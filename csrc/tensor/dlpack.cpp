@@ -159,9 +159,12 @@ PyRef<> array_of(const DLTensor& t, bool readonly) {
   }
   char* data = static_cast<char*>(t.data);
   alignas(16) static char nowhere[16];
-  if (numel == 0) data = nowhere;  // a null pointer would make NumPy allocate
-  else if (!data) buffer_error("from_dlpack: the memory's address is null");
-  else data += t.byte_offset;
+  if (numel == 0)
+    data = nowhere;  // a null pointer would make NumPy allocate
+  else if (!data)
+    buffer_error("from_dlpack: the memory's address is null");
+  else
+    data += t.byte_offset;
   return check(PyArray_NewFromDescr(&PyArray_Type, PyArray_DescrFromType(info(dtype).numpy_type), t.ndim, shape,
                                     strides, data, readonly ? 0 : NPY_ARRAY_WRITEABLE, nullptr));
 }
@@ -246,8 +249,9 @@ PyObject* tensor_dlpack(PyObject* o, PyObject* args, PyObject* kwargs) {
     }
     if (t->readonly()) {
       if (!versioned)
-        buffer_error("__dlpack__: the memory is read-only, which the protocol can say from version 1 on: pass "
-                     "max_version=(1, 0) or copy=True");
+        buffer_error(
+            "__dlpack__: the memory is read-only, which the protocol can say from version 1 on: pass "
+            "max_version=(1, 0) or copy=True");
       flags |= kDLReadOnly;
     }
     return (versioned ? export_tensor<DLManagedVersioned>(t, flags) : export_tensor<DLManaged>(t, flags)).release();
@@ -283,12 +287,14 @@ PyObject* from_dlpack(PyObject*, PyObject* args, PyObject* kwargs) {
       const char* name = PyCapsule_GetName(capsule.get());
       if (!name && PyErr_Occurred()) throw PyError();
       bool used = name && std::string(name).starts_with("used_");
-      raise(PyExc_BufferError, "from_dlpack: expected a capsule called dltensor or dltensor_versioned, but got %.100s%s",
+      raise(PyExc_BufferError,
+            "from_dlpack: expected a capsule called dltensor or dltensor_versioned, but got %.100s%s",
             name ? name : "one without a name", used ? ", which was consumed before" : "");
     }
     if (copy == Py_None) return t.release();
     bool wanted = check(PyObject_IsTrue(copy));
-    if (!wanted && (flags & kDLIsCopied)) buffer_error("from_dlpack: the memory can only be copied, but got copy=False");
+    if (!wanted && (flags & kDLIsCopied))
+      buffer_error("from_dlpack: the memory can only be copied, but got copy=False");
     if (wanted && !(flags & kDLIsCopied)) t = clone(t.get());
     return t.release();
   });

@@ -53,8 +53,10 @@ bool basic_view(Tensor* t, PyObject* key, View* v) {
   int used = 0, ellipses = 0;
   for (Py_ssize_t i = 0; i < n; ++i) {
     if (!is_basic_item(items[i])) return false;
-    if (items[i] == Py_Ellipsis) ++ellipses;
-    else if (items[i] != Py_None) ++used;
+    if (items[i] == Py_Ellipsis)
+      ++ellipses;
+    else if (items[i] != Py_None)
+      ++used;
   }
   if (ellipses > 1) index_error("ellipsis can be used at most once, but the index has %d", ellipses);
   if (used > t->ndim) index_error("trying to index %d dimensions of a %d dimensional tensor", used, t->ndim);
@@ -111,8 +113,10 @@ bool list_means_tuple(Tensor* t, PyObject* list) {
 // The key with which NumPy means what `key` means here.
 PyRef<> numpy_key(Tensor* t, PyObject* key) {
   PyRef<> tuple;
-  if (PyList_Check(key) && list_means_tuple(t, key)) tuple = check(PyList_AsTuple(key));
-  else if (PyTuple_Check(key)) tuple = PyRef<>::borrow(key);
+  if (PyList_Check(key) && list_means_tuple(t, key))
+    tuple = check(PyList_AsTuple(key));
+  else if (PyTuple_Check(key))
+    tuple = PyRef<>::borrow(key);
   if (!tuple) {
     if (PyList_Check(key)) {
       // A list of one-element tensors or an empty list: NumPy would guess float.
@@ -132,8 +136,10 @@ PyRef<> numpy_key(Tensor* t, PyObject* key) {
 
 // Only what cannot be a key at all gets this library's message; NumPy's own name index, dimension and size.
 [[noreturn]] void refuse_key(PyObject* key) {
-  index_error("a tensor is indexed with ints, slices, None, Ellipsis, sequences of ints, LongTensors or ByteTensor "
-              "masks, but got %.100s", type_name(key));
+  index_error(
+      "a tensor is indexed with ints, slices, None, Ellipsis, sequences of ints, LongTensors or ByteTensor "
+      "masks, but got %.100s",
+      type_name(key));
 }
 
 PyRef<> advanced_item(Tensor* t, PyObject* key) {
@@ -179,11 +185,16 @@ void store_number(char* p, DType dtype, PyObject* number) {
     *reinterpret_cast<T*>(p) = static_cast<T>(v);
   };
   switch (dtype) {
-    case DType::Byte: return store(uint8_t{});
-    case DType::Char: return store(int8_t{});
-    case DType::Short: return store(int16_t{});
-    case DType::Int: return store(int32_t{});
-    default: return store(int64_t{});
+    case DType::Byte:
+      return store(uint8_t{});
+    case DType::Char:
+      return store(int8_t{});
+    case DType::Short:
+      return store(int16_t{});
+    case DType::Int:
+      return store(int32_t{});
+    default:
+      return store(int64_t{});
   }
 }
 
@@ -213,8 +224,7 @@ PyRef<> get_item(Tensor* t, PyObject* key) {
     return element_to_number(view->bytes(), view->dtype);
   }
   PyRef<> result = advanced_item(t, key);
-  if (PyArray_CheckScalar(result.get()))
-    return check(PyObject_CallMethod(result.get(), "item", nullptr));
+  if (PyArray_CheckScalar(result.get())) return check(PyObject_CallMethod(result.get(), "item", nullptr));
   return tensor_from_numpy(result.get());
 }
 

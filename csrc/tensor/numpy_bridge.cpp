@@ -29,9 +29,9 @@ PyObject* numpy_view(Tensor* t) {
     sizes[d] = t->size(d);
     strides[d] = t->stride(d) * item;
   }
-  PyRef<> array = check(PyArray_NewFromDescr(&PyArray_Type, PyArray_DescrFromType(info(t->dtype).numpy_type), t->ndim,
-                                             sizes, strides, t->bytes(), t->readonly() ? 0 : NPY_ARRAY_WRITEABLE,
-                                             nullptr));
+  PyRef<> array =
+      check(PyArray_NewFromDescr(&PyArray_Type, PyArray_DescrFromType(info(t->dtype).numpy_type), t->ndim, sizes,
+                                 strides, t->bytes(), t->readonly() ? 0 : NPY_ARRAY_WRITEABLE, nullptr));
   // SetBaseObject would look through the storage for another array; the base must be what keeps the memory alive.
   check(PyArray_SetBaseObject(as_array(array.get()), t->storage.copy().release_object()));
   t->array = std::move(array);
@@ -44,8 +44,10 @@ PyRef<Tensor> tensor_from_numpy(PyObject* o) {
   DType dtype;
   if (!dtype_of_numpy(PyArray_TYPE(a), &dtype)) {
     PyRef<> name = check(PyObject_Str(reinterpret_cast<PyObject*>(PyArray_DESCR(a))));
-    type_error("can't convert a given np.ndarray to a tensor - it has an invalid type: %U. The only supported types "
-               "are: float64, float32, float16, int64, int32, int16, int8, uint8 and bool.", name.get());
+    type_error(
+        "can't convert a given np.ndarray to a tensor - it has an invalid type: %U. The only supported types "
+        "are: float64, float32, float16, int64, int32, int16, int8, uint8 and bool.",
+        name.get());
   }
   int64_t item = itemsize(dtype);
   bool describable = PyArray_ISALIGNED(a) && PyArray_ISNOTSWAPPED(a);
@@ -63,8 +65,8 @@ PyRef<Tensor> tensor_from_numpy(PyObject* o) {
   }
   if (!describable) {
     // A copy in NumPy's native form of the type: strides that do not count elements, swapped bytes, odd addresses.
-    PyRef<> copy = check(PyArray_FromArray(a, PyArray_DescrFromType(info(dtype).numpy_type),
-                                           NPY_ARRAY_CARRAY | NPY_ARRAY_ENSURECOPY));
+    PyRef<> copy = check(
+        PyArray_FromArray(a, PyArray_DescrFromType(info(dtype).numpy_type), NPY_ARRAY_CARRAY | NPY_ARRAY_ENSURECOPY));
     return tensor_from_numpy(copy.get());
   }
   if (empty) low = high = 0;

@@ -82,8 +82,8 @@ PyObject* storage_reduce(PyObject* o, PyObject*) {
   return guard([&]() -> PyObject* {
     Storage* s = as_storage(o);
     if (s->device != kCPU) type_error("a storage on a CUDA device cannot be pickled: copy its tensors with cpu()");
-    PyRef<> rebuild =
-        check(PyObject_GetAttrString(reinterpret_cast<PyObject*>(&StorageTypes[static_cast<int>(s->dtype)]), "_from_bytes"));
+    PyRef<> rebuild = check(
+        PyObject_GetAttrString(reinterpret_cast<PyObject*>(&StorageTypes[static_cast<int>(s->dtype)]), "_from_bytes"));
     return Py_BuildValue("O(y#)", rebuild.get(), s->data, static_cast<Py_ssize_t>(s->nbytes));
   });
 }
@@ -117,8 +117,7 @@ PyGetSetDef storage_getset[] = {
 }  // namespace
 
 PyTypeObject StorageBase_Type = {
-    .ob_base = PyVarObject_HEAD_INIT(nullptr, 0)
-    .tp_name = "torchlite._C._StorageBase",
+    .ob_base = PyVarObject_HEAD_INIT(nullptr, 0).tp_name = "torchlite._C._StorageBase",
     .tp_basicsize = sizeof(Storage),
     .tp_dealloc = storage_tp_dealloc,
     .tp_repr = storage_tp_repr,
@@ -141,8 +140,7 @@ void init_storage(PyObject* module) {
   for (int i = 0; i < kDTypes; ++i) {
     names[i] = std::string("torchlite.") + kDTypeInfo[i].name + "Storage";
     StorageTypes[i] = PyTypeObject{
-        .ob_base = PyVarObject_HEAD_INIT(nullptr, 0)
-        .tp_name = names[i].c_str(),
+        .ob_base = PyVarObject_HEAD_INIT(nullptr, 0).tp_name = names[i].c_str(),
         .tp_basicsize = sizeof(Storage),
         .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
         .tp_doc = "A typed block of memory.",

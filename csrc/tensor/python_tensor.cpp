@@ -58,16 +58,17 @@ PyRef<Tensor> from_array(DType dtype, PyObject* o) {
   bool supported = dtype_of_numpy(number, &own);
   bool castable = supported || (PyTypeNum_ISNUMBER(number) && !PyTypeNum_ISCOMPLEX(number));
   if (!castable || (supported && own == dtype)) return tensor_from_numpy(o);  // which reports a type it cannot take
-  return tensor_from_numpy(
-      check(PyArray_CastToType(a, PyArray_DescrFromType(info(dtype).numpy_type), 0)).get());
+  return tensor_from_numpy(check(PyArray_CastToType(a, PyArray_DescrFromType(info(dtype).numpy_type), 0)).get());
 }
 
 [[noreturn]] void invalid_arguments(DType dtype, PyObject* const* args, Py_ssize_t n, const char* name) {
   std::string got;
   for (Py_ssize_t i = 0; i < n; ++i) got += (i ? ", " : "") + std::string(type_name(args[i]));
-  type_error("%s received an invalid combination of arguments - got (%.300s), but expected one of: no arguments; "
-             "(int ...); (torchlite.Size sizes); (tensor other); (%sStorage storage); (ndarray array); "
-             "(sequence of %s)", name, got.c_str(), info(dtype).name, is_floating(dtype) ? "float" : "int");
+  type_error(
+      "%s received an invalid combination of arguments - got (%.300s), but expected one of: no arguments; "
+      "(int ...); (torchlite.Size sizes); (tensor other); (%sStorage storage); (ndarray array); "
+      "(sequence of %s)",
+      name, got.c_str(), info(dtype).name, is_floating(dtype) ? "float" : "int");
 }
 
 }  // namespace
@@ -318,8 +319,7 @@ PyMethodDef module_functions[] = {
 }  // namespace
 
 PyTypeObject TensorBase_Type = {
-    .ob_base = PyVarObject_HEAD_INIT(nullptr, 0)
-    .tp_name = "torchlite._C._TensorBase",
+    .ob_base = PyVarObject_HEAD_INIT(nullptr, 0).tp_name = "torchlite._C._TensorBase",
     .tp_basicsize = sizeof(Tensor),
     .tp_dealloc = tensor_tp_dealloc,
     .tp_repr = tensor_tp_repr,
@@ -361,11 +361,11 @@ void init_tensor(PyObject* module) {
     const DTypeInfo& dtype = kDTypeInfo[i];
     names[i] = std::string("torchlite.") + dtype.name + "Tensor";
     docs[i] = std::string(dtype.name) + "Tensor(*sizes) or (data) or (array) or (tensor)\n\nA tensor of " +
-              dtype.numpy_name + " elements. Sizes give uninitialised memory, a sequence is copied, an ndarray of "
+              dtype.numpy_name +
+              " elements. Sizes give uninitialised memory, a sequence is copied, an ndarray of "
               "this dtype shares its memory, a tensor of this class is aliased.";
     TensorTypes[i] = PyTypeObject{
-        .ob_base = PyVarObject_HEAD_INIT(nullptr, 0)
-        .tp_name = names[i].c_str(),
+        .ob_base = PyVarObject_HEAD_INIT(nullptr, 0).tp_name = names[i].c_str(),
         .tp_basicsize = sizeof(Tensor),
         .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
         .tp_doc = docs[i].c_str(),

@@ -238,10 +238,18 @@ PyObject* tensor_fill(PyObject* o, PyObject* value) {
       std::fill_n(reinterpret_cast<T*>(p), t->numel, v);
     };
     switch (item) {
-      case 1: fill(uint8_t{}); break;
-      case 2: fill(uint16_t{}); break;
-      case 4: fill(uint32_t{}); break;
-      default: fill(uint64_t{}); break;
+      case 1:
+        fill(uint8_t{});
+        break;
+      case 2:
+        fill(uint16_t{});
+        break;
+      case 4:
+        fill(uint32_t{});
+        break;
+      default:
+        fill(uint64_t{});
+        break;
     }
     return new_ref(o);
   });
@@ -261,13 +269,16 @@ void copy_elements(Tensor* dst, Tensor* src, bool broadcast) {
   }
   if (fits) return copy_into(dst, src);
   if (dst->numel != src->numel)
-    runtime_error("copy_: inconsistent tensor size, expected %s and %s to have the same number of elements, but got "
-                  "%lld and %lld elements respectively", format_dims(dst->sizes()).c_str(),
-                  format_dims(src->sizes()).c_str(), static_cast<long long>(dst->numel),
-                  static_cast<long long>(src->numel));
+    runtime_error(
+        "copy_: inconsistent tensor size, expected %s and %s to have the same number of elements, but got "
+        "%lld and %lld elements respectively",
+        format_dims(dst->sizes()).c_str(), format_dims(src->sizes()).c_str(), static_cast<long long>(dst->numel),
+        static_cast<long long>(src->numel));
   if (broadcast)
-    check(PyErr_WarnEx(PyExc_UserWarning, "src is not broadcastable to dst, but they have the same number of "
-                       "elements.  Falling back to deprecated pointwise behavior.", 1));
+    check(PyErr_WarnEx(PyExc_UserWarning,
+                       "src is not broadcastable to dst, but they have the same number of "
+                       "elements.  Falling back to deprecated pointwise behavior.",
+                       1));
   PyRef<Tensor> flat = contiguous(src);
   check(PyArray_CopyAnyInto(reinterpret_cast<PyArrayObject*>(numpy_view(dst)),
                             reinterpret_cast<PyArrayObject*>(numpy_view(flat.get()))));
@@ -342,8 +353,10 @@ PyObject* tensor_set(PyObject* o, PyObject* args) {
     PyRef<Storage> storage = PyRef<Storage>::borrow(static_cast<Storage*>(source));
     std::vector<int64_t> sizes = size ? parse_dims(size) : std::vector<int64_t>{storage->size() - offset};
     std::vector<int64_t> strides(sizes.size(), 1);
-    if (stride) strides = parse_dims(stride);
-    else for (size_t d = sizes.size(); d-- > 1;) strides[d - 1] = strides[d] * std::max<int64_t>(sizes[d], 1);
+    if (stride)
+      strides = parse_dims(stride);
+    else
+      for (size_t d = sizes.size(); d-- > 1;) strides[d - 1] = strides[d] * std::max<int64_t>(sizes[d], 1);
     if (strides.size() != sizes.size())
       value_error("set_: %zu sizes need as many strides, but got %zu", sizes.size(), strides.size());
     int64_t low = offset, high = offset;
@@ -409,7 +422,8 @@ PyMethodDef tensor_methods[] = {
     {"fill_", tensor_fill, METH_O, "Sets every element to a number."},
     {"zero_", tensor_zero, METH_NOARGS, "Sets every element to zero."},
     {"copy_", method(tensor_copy), METH_VARARGS | METH_KEYWORDS,
-     "copy_(src, async_=False, broadcast=True)\n--\n\nCopies the elements of a tensor or ndarray, cast to this type and "
+     "copy_(src, async_=False, broadcast=True)\n--\n\nCopies the elements of a tensor or ndarray, cast to this type "
+     "and "
      "broadcast to this size. RuntimeError if the sizes do not fit."},
     {"resize_", method(tensor_resize), METH_FASTCALL,
      "Changes the sizes in place, keeping the elements in memory order. RuntimeError where more memory is needed and "

@@ -51,12 +51,13 @@ PyRef<Storage> wrap_memory(DType dtype, void* data, int64_t nbytes, Device devic
 
 void resize_storage(Storage* self, int64_t nbytes) {
   if (nbytes <= self->nbytes) return;
-  if (self->owner) runtime_error("cannot resize a storage of %lld bytes to %lld: its memory belongs to a %.100s",
-                                 static_cast<long long>(self->nbytes), static_cast<long long>(nbytes),
-                                 type_name(self->owner.get()));
+  if (self->owner)
+    runtime_error("cannot resize a storage of %lld bytes to %lld: its memory belongs to a %.100s",
+                  static_cast<long long>(self->nbytes), static_cast<long long>(nbytes), type_name(self->owner.get()));
   // NumPy arrays and buffers on the old block would dangle: each holds a reference to this storage, the caller one.
-  if (Py_REFCNT(self) > 1) runtime_error("cannot resize a storage of %lld bytes to %lld: it is in use by other views",
-                                         static_cast<long long>(self->nbytes), static_cast<long long>(nbytes));
+  if (Py_REFCNT(self) > 1)
+    runtime_error("cannot resize a storage of %lld bytes to %lld: it is in use by other views",
+                  static_cast<long long>(self->nbytes), static_cast<long long>(nbytes));
   if (self->data == self->small && nbytes <= static_cast<int64_t>(sizeof self->small)) {
     self->nbytes = nbytes;
     return;
@@ -96,8 +97,7 @@ void storage_tp_dealloc(PyObject* o) {
   Storage* self = static_cast<Storage*>(o);
   if (!self->owner) return release_storage(self);
   // The owner may be the last hold on another library's view of another Storage, and so on down.
-  Py_TRASHCAN_BEGIN(o, storage_tp_dealloc)
-  release_storage(self);
+  Py_TRASHCAN_BEGIN(o, storage_tp_dealloc) release_storage(self);
   Py_TRASHCAN_END
 }
 
