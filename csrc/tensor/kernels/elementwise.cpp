@@ -12,7 +12,8 @@ namespace torchlite::kernels {
 
 namespace {
 
-// Below these the wake-up of a thread costs more than it gives: memory-bound loops, and loops with a transcendental function.
+// Below these the wake-up of a thread costs more than it gives: memory-bound loops, and loops with a transcendental
+// function.
 constexpr int64_t grain_light = 65536;
 constexpr int64_t grain_heavy = 32768;
 
@@ -49,27 +50,39 @@ inline void loop_rows(int64_t rows, int64_t cols, const Fn& fn) {
 
 struct Add {
   template <class T>
-  static TL_INLINE T apply(T a, T b) { return a + b; }
+  static TL_INLINE T apply(T a, T b) {
+    return a + b;
+  }
 };
 struct Sub {
   template <class T>
-  static TL_INLINE T apply(T a, T b) { return a - b; }
+  static TL_INLINE T apply(T a, T b) {
+    return a - b;
+  }
 };
 struct Mul {
   template <class T>
-  static TL_INLINE T apply(T a, T b) { return a * b; }
+  static TL_INLINE T apply(T a, T b) {
+    return a * b;
+  }
 };
 struct Div {
   template <class T>
-  static TL_INLINE T apply(T a, T b) { return a / b; }
+  static TL_INLINE T apply(T a, T b) {
+    return a / b;
+  }
 };
 struct Maximum {
   template <class T>
-  static TL_INLINE T apply(T a, T b) { return (a >= b) | (a != a) ? a : b; }
+  static TL_INLINE T apply(T a, T b) {
+    return (a >= b) | (a != a) ? a : b;
+  }
 };
 struct Minimum {
   template <class T>
-  static TL_INLINE T apply(T a, T b) { return (a <= b) | (a != a) ? a : b; }
+  static TL_INLINE T apply(T a, T b) {
+    return (a <= b) | (a != a) ? a : b;
+  }
 };
 
 template <class Op, class T>
@@ -100,35 +113,51 @@ constexpr BinaryKernel<T> forms() {
 
 struct Neg {
   template <class T>
-  static TL_INLINE T apply(T x) { return -x; }
+  static TL_INLINE T apply(T x) {
+    return -x;
+  }
 };
 struct Abs {
   template <class T>
-  static TL_INLINE T apply(T x) { return std::fabs(x); }
+  static TL_INLINE T apply(T x) {
+    return std::fabs(x);
+  }
 };
 struct Sign {
   template <class T>
-  static TL_INLINE T apply(T x) { return x > T(0) ? T(1) : x < T(0) ? T(-1) : x == T(0) ? T(0) : x; }
+  static TL_INLINE T apply(T x) {
+    return x > T(0) ? T(1) : x < T(0) ? T(-1) : x == T(0) ? T(0) : x;
+  }
 };
 struct Sqrt {
   template <class T>
-  static TL_INLINE T apply(T x) { return std::sqrt(x); }
+  static TL_INLINE T apply(T x) {
+    return std::sqrt(x);
+  }
 };
 struct Rsqrt {
   template <class T>
-  static TL_INLINE T apply(T x) { return T(1) / std::sqrt(x); }
+  static TL_INLINE T apply(T x) {
+    return T(1) / std::sqrt(x);
+  }
 };
 struct Square {
   template <class T>
-  static TL_INLINE T apply(T x) { return x * x; }
+  static TL_INLINE T apply(T x) {
+    return x * x;
+  }
 };
 struct Reciprocal {
   template <class T>
-  static TL_INLINE T apply(T x) { return T(1) / x; }
+  static TL_INLINE T apply(T x) {
+    return T(1) / x;
+  }
 };
 struct Relu {
   template <class T>
-  static TL_INLINE T apply(T x) { return x <= T(0) ? T(0) : x; }
+  static TL_INLINE T apply(T x) {
+    return x <= T(0) ? T(0) : x;
+  }
 };
 
 template <class Op, class T>
@@ -244,20 +273,20 @@ void softplus_backward(const T* g, const T* x, T beta, T threshold, T* dx, int64
   });
 }
 
-#define TL_INSTANTIATE(T)                                                         \
-  template const BinaryKernel<T>& binary_kernel<T>(BinaryKind);                   \
-  template UnaryKernel<T> unary_kernel<T>(UnaryKind);                             \
-  template void axpy<T>(T, const T*, T*, int64_t);                                \
-  template void scale<T>(T, T*, int64_t);                                         \
-  template void fill<T>(T, T*, int64_t);                                          \
-  template void tanh_backward<T>(const T*, const T*, T*, int64_t);                \
-  template void sigmoid_backward<T>(const T*, const T*, T*, int64_t);             \
-  template void relu_backward<T>(const T*, const T*, T*, int64_t);                \
-  template void leaky_relu<T>(const T*, T, T*, int64_t);                          \
-  template void leaky_relu_backward<T>(const T*, const T*, T, T*, int64_t);       \
-  template void elu<T>(const T*, T, T*, int64_t);                                 \
-  template void elu_backward<T>(const T*, const T*, T, T*, int64_t);              \
-  template void softplus<T>(const T*, T, T, T*, int64_t);                         \
+#define TL_INSTANTIATE(T)                                                   \
+  template const BinaryKernel<T>& binary_kernel<T>(BinaryKind);             \
+  template UnaryKernel<T> unary_kernel<T>(UnaryKind);                       \
+  template void axpy<T>(T, const T*, T*, int64_t);                          \
+  template void scale<T>(T, T*, int64_t);                                   \
+  template void fill<T>(T, T*, int64_t);                                    \
+  template void tanh_backward<T>(const T*, const T*, T*, int64_t);          \
+  template void sigmoid_backward<T>(const T*, const T*, T*, int64_t);       \
+  template void relu_backward<T>(const T*, const T*, T*, int64_t);          \
+  template void leaky_relu<T>(const T*, T, T*, int64_t);                    \
+  template void leaky_relu_backward<T>(const T*, const T*, T, T*, int64_t); \
+  template void elu<T>(const T*, T, T*, int64_t);                           \
+  template void elu_backward<T>(const T*, const T*, T, T*, int64_t);        \
+  template void softplus<T>(const T*, T, T, T*, int64_t);                   \
   template void softplus_backward<T>(const T*, const T*, T, T, T*, int64_t);
 TL_INSTANTIATE(float)
 TL_INSTANTIATE(double)

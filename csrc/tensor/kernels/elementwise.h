@@ -1,8 +1,8 @@
 // Arithmetic over contiguous arrays, forward and fused backward forms.
 //
-// T is float or double; sizes are >= 0. An output is one of the inputs exactly or disjoint from it, unless said otherwise. IEEE
-// semantics: division by zero gives infinities, maximum and minimum return NaN if either operand is NaN. Large arrays use several
-// threads. Thread-safe; touches no Python state.
+// T is float or double; sizes are >= 0. An output is one of the inputs exactly or disjoint from it, unless said
+// otherwise. IEEE semantics: division by zero gives infinities, maximum and minimum return NaN if either operand is
+// NaN. Large arrays use several threads. Thread-safe; touches no Python state.
 #pragma once
 
 #include <cstdint>

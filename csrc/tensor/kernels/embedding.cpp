@@ -1,4 +1,5 @@
-// The gradient is shared out by columns: threads never write the same element, and the order of additions is the serial one.
+// The gradient is shared out by columns: threads never write the same element, and the order of additions is the serial
+// one.
 #include "tensor/kernels/simd.h"
 
 #include "tensor/kernels/embedding.h"
@@ -33,8 +34,8 @@ int64_t embedding(const T* weight, const int64_t* index, int64_t num, int64_t di
 }
 
 template <class T>
-int64_t embedding_backward(const T* g, const int64_t* index, int64_t num, int64_t dim, int64_t n, int64_t padding_idx, int64_t* counts,
-                           T* dweight) {
+int64_t embedding_backward(const T* g, const int64_t* index, int64_t num, int64_t dim, int64_t n, int64_t padding_idx,
+                           int64_t* counts, T* dweight) {
   int64_t bad = first_bad_index(index, num, n);
   if (bad != embedding_ok || n == 0) return bad;
   if (counts)
@@ -59,8 +60,8 @@ int64_t embedding_backward(const T* g, const int64_t* index, int64_t num, int64_
   return embedding_ok;
 }
 
-#define TL_INSTANTIATE(T)                                                                        \
-  template int64_t embedding<T>(const T*, const int64_t*, int64_t, int64_t, int64_t, T*);       \
+#define TL_INSTANTIATE(T)                                                                 \
+  template int64_t embedding<T>(const T*, const int64_t*, int64_t, int64_t, int64_t, T*); \
   template int64_t embedding_backward<T>(const T*, const int64_t*, int64_t, int64_t, int64_t, int64_t, int64_t*, T*);
 TL_INSTANTIATE(float)
 TL_INSTANTIATE(double)

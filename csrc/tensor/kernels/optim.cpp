@@ -26,10 +26,10 @@ inline void loop(int64_t n, const Fn& fn) {
 
 template <class T>
 void sgd_step(T* param, const T* grad, T* buf, bool first_step, const SgdOptions& options, int64_t n) {
-  T lr = static_cast<T>(options.lr), decay = static_cast<T>(options.weight_decay), momentum = static_cast<T>(options.momentum);
+  T lr = static_cast<T>(options.lr), decay = static_cast<T>(options.weight_decay),
+    momentum = static_cast<T>(options.momentum);
   if (options.momentum == 0) {
-    if (options.weight_decay == 0)
-      return loop(n, [=](int64_t i) TL_LAMBDA { param[i] -= lr * grad[i]; });
+    if (options.weight_decay == 0) return loop(n, [=](int64_t i) TL_LAMBDA { param[i] -= lr * grad[i]; });
     return loop(n, [=](int64_t i) TL_LAMBDA { param[i] -= lr * (grad[i] + decay * param[i]); });
   }
   // Without a previous buffer its content must not matter, NaN included.
@@ -45,7 +45,8 @@ void sgd_step(T* param, const T* grad, T* buf, bool first_step, const SgdOptions
 }
 
 template <class T>
-void adam_step(T* param, const T* grad, T* avg, T* avg_sq, T* max_avg_sq, int64_t step, const AdamOptions& options, int64_t n) {
+void adam_step(T* param, const T* grad, T* avg, T* avg_sq, T* max_avg_sq, int64_t step, const AdamOptions& options,
+               int64_t n) {
   double t = static_cast<double>(step);
   double corrected = options.lr * std::sqrt(1 - std::pow(options.beta2, t)) / (1 - std::pow(options.beta1, t));
   T rate = static_cast<T>(corrected), eps = static_cast<T>(options.eps), decay = static_cast<T>(options.weight_decay);
@@ -71,8 +72,8 @@ void adam_step(T* param, const T* grad, T* avg, T* avg_sq, T* max_avg_sq, int64_
   });
 }
 
-#define TL_INSTANTIATE(T)                                                                        \
-  template void sgd_step<T>(T*, const T*, T*, bool, const SgdOptions&, int64_t);                 \
+#define TL_INSTANTIATE(T)                                                        \
+  template void sgd_step<T>(T*, const T*, T*, bool, const SgdOptions&, int64_t); \
   template void adam_step<T>(T*, const T*, T*, T*, T*, int64_t, const AdamOptions&, int64_t);
 TL_INSTANTIATE(float)
 TL_INSTANTIATE(double)

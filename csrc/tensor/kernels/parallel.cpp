@@ -1,7 +1,8 @@
 // The thread pool behind parallel_for.
 //
-// One job at a time: `owner` is held by the thread whose loop is running. `mutex` guards everything else but the claim counter.
-// A worker joins a job only while it is open; the caller closes it once all pieces are claimed, then waits for the workers inside.
+// One job at a time: `owner` is held by the thread whose loop is running. `mutex` guards everything else but the claim
+// counter. A worker joins a job only while it is open; the caller closes it once all pieces are claimed, then waits for
+// the workers inside.
 #include "tensor/kernels/parallel.h"
 
 #include <pthread.h>
@@ -46,7 +47,8 @@ struct Pool {
   int wanted = 0;   // workers that may still join the open job
   int inside = 0;   // workers in the job
   int started = 0;  // threads of this pool
-  Pool* before_fork = nullptr;  // keeps the parent's pool reachable: its threads do not exist here, so it is never destroyed
+  // Keeps the parent's pool reachable in a forked child. Its threads do not exist there, so it cannot be destroyed.
+  Pool* before_fork = nullptr;
 };
 
 // Never destroyed: detached workers sleep on it until the process ends.

@@ -1,5 +1,6 @@
-// Words are made in groups of 16 blocks side by side, word w of block b at [16 w + b], so that vectors of any width make the same
-// group. A generator's functions differ in how they turn a group into numbers. See Note [Same bits everywhere] in simd.h.
+// Words are made in groups of 16 blocks side by side, word w of block b at [16 w + b], so that vectors of any width
+// make the same group. A generator's functions differ in how they turn a group into numbers. See Note [Same bits
+// everywhere] in simd.h.
 #include "tensor/kernels/simd.h"
 
 #include "tensor/kernels/parallel.h"
@@ -52,8 +53,8 @@ TL_INLINE void philox_group(uint64_t seed, uint64_t counter, uint32_t* words) {
   }
 }
 
-// Fills n elements, `Per` from each group: emit(words, first, values) writes the group's Per values for out[first ...]; store(first,
-// values, count) takes the first `count` of them.
+// Fills n elements, `Per` from each group: emit(words, values) turns a group into its Per values; store(first,
+// values, count) takes `count` of them for the elements from `first` on.
 template <int Per, class T, class Emit, class Store>
 inline void generate(Generator& generator, int64_t n, const Emit& emit, const Store& store) {
   int64_t groups = (n + Per - 1) / Per;
@@ -205,10 +206,7 @@ void bernoulli(Generator& generator, double p, T value, T* out, int64_t n) {
   Threshold hit = threshold(p);
   T present = hit.none ? T(0) : value;
   generate<group_words, T>(
-      generator, n,
-      [=](const uint32_t* words, T* values) TL_LAMBDA {
-        emit_hits(words, hit.limit, present, values);
-      },
+      generator, n, [=](const uint32_t* words, T* values) TL_LAMBDA { emit_hits(words, hit.limit, present, values); },
       StoreTo<T>{out});
 }
 
@@ -217,10 +215,7 @@ void dropout(Generator& generator, double p, const T* x, T* y, T* mask, int64_t 
   Threshold kept = threshold(1.0 - p);
   T present = kept.none ? T(0) : static_cast<T>(1.0 / (1.0 - p));
   generate<group_words, T>(
-      generator, n,
-      [=](const uint32_t* words, T* values) TL_LAMBDA {
-        emit_hits(words, kept.limit, present, values);
-      },
+      generator, n, [=](const uint32_t* words, T* values) TL_LAMBDA { emit_hits(words, kept.limit, present, values); },
       [=](int64_t first, const T* values, int64_t count) TL_LAMBDA {
         TL_INDEPENDENT
         for (int64_t i = 0; i < count; ++i) {
@@ -230,10 +225,10 @@ void dropout(Generator& generator, double p, const T* x, T* y, T* mask, int64_t 
       });
 }
 
-#define TL_INSTANTIATE(T)                                                        \
-  template void uniform<T>(Generator&, T, T, T*, int64_t);                       \
-  template void normal<T>(Generator&, T, T, T*, int64_t);                        \
-  template void bernoulli<T>(Generator&, double, T, T*, int64_t);                \
+#define TL_INSTANTIATE(T)                                         \
+  template void uniform<T>(Generator&, T, T, T*, int64_t);        \
+  template void normal<T>(Generator&, T, T, T*, int64_t);         \
+  template void bernoulli<T>(Generator&, double, T, T*, int64_t); \
   template void dropout<T>(Generator&, double, const T*, T*, T*, int64_t);
 TL_INSTANTIATE(float)
 TL_INSTANTIATE(double)

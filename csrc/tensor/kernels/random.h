@@ -1,8 +1,10 @@
-// Counter-based random numbers: Philox4x32-10 (Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1, 2, 3", SC 2011).
+// Counter-based random numbers: Philox4x32-10 (Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1, 2,
+// 3", SC 2011).
 //
-// A Generator is 16 plain bytes: copying them saves, and restores, the whole state. For a given state every function gives the same
-// bits on every processor and with any number of threads. Each call consumes whole groups of blocks, a number that depends on n and T
-// alone. A Generator is not locked: concurrent calls on the same one need the caller's lock (the GIL, or a copy and advance).
+// A Generator is 16 plain bytes: copying them saves, and restores, the whole state. For a given state every function
+// gives the same bits on every processor and with any number of threads. Each call consumes whole groups of blocks, a
+// number that depends on n and T alone. A Generator is not locked: concurrent calls on the same one need the caller's
+// lock (the GIL, or a copy and advance).
 //
 // T is float or double.
 #pragma once
@@ -31,8 +33,8 @@ void normal(Generator& generator, T mean, T std, T* out, int64_t n);
 // `value` with probability p in [0, 1], else 0; p is resolved to 2^-32.
 template <class T>
 void bernoulli(Generator& generator, double p, T value, T* out, int64_t n);
-// mask = 0 with probability p, else 1 / (1 - p) (0 everywhere if p == 1); y = x mask. y may be x; mask is disjoint from both.
-// The draws are those of bernoulli(1 - p).
+// mask = 0 with probability p, else 1 / (1 - p) (0 everywhere if p == 1); y = x mask. y may be x; mask is disjoint from
+// both. The draws are those of bernoulli(1 - p).
 template <class T>
 void dropout(Generator& generator, double p, const T* x, T* y, T* mask, int64_t n);
 

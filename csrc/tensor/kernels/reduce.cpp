@@ -104,10 +104,10 @@ void sum_cols(const T* x, int64_t rows, int64_t cols, T* y) {
   });
 }
 
-#define TL_INSTANTIATE(T)                                                \
-  template double sum<T>(const T*, int64_t);                             \
-  template double sum_squares<T>(const T*, int64_t);                     \
-  template void sum_rows<T>(const T*, int64_t, int64_t, bool, T*);       \
+#define TL_INSTANTIATE(T)                                          \
+  template double sum<T>(const T*, int64_t);                       \
+  template double sum_squares<T>(const T*, int64_t);               \
+  template void sum_rows<T>(const T*, int64_t, int64_t, bool, T*); \
   template void sum_cols<T>(const T*, int64_t, int64_t, T*);
 TL_INSTANTIATE(float)
 TL_INSTANTIATE(double)

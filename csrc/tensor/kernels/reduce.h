@@ -1,5 +1,5 @@
-// Sums over contiguous arrays. T is float or double. The order of additions depends on the shape alone: the same bits for any number
-// of threads and on every processor. Thread-safe; touches no Python state.
+// Sums over contiguous arrays. T is float or double. The order of additions depends on the shape alone: the same bits
+// for any number of threads and on every processor. Thread-safe; touches no Python state.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@ double sum(const T* x, int64_t n);
 template <class T>
 double sum_squares(const T* x, int64_t n);
 
-// y[j] = sum over rows of x[i, j], or y[j] += it with accumulate. x: [rows, cols], y: [cols], disjoint. Added in T, in blocks of
-// rows, so the error grows with the square root of rows at worst.
+// y[j] = sum over rows of x[i, j], or y[j] += it with accumulate. x: [rows, cols], y: [cols], disjoint. Added in T, in
+// blocks of rows, so the error grows with the square root of rows at worst.
 template <class T>
 void sum_rows(const T* x, int64_t rows, int64_t cols, bool accumulate, T* y);
 

@@ -15,11 +15,12 @@ constexpr int64_t grain = 32768;
 
 template <class Fn>
 inline void for_batch(int64_t batch, int64_t gate_columns, const Fn& fn) {
-  parallel_for(batch, std::max<int64_t>(1, grain / std::max<int64_t>(1, gate_columns)), [&](int64_t begin, int64_t end) {
-    multiversion([&]() TL_LAMBDA {
-      for (int64_t row = begin; row < end; ++row) fn(row);
-    });
-  });
+  parallel_for(batch, std::max<int64_t>(1, grain / std::max<int64_t>(1, gate_columns)),
+               [&](int64_t begin, int64_t end) {
+                 multiversion([&]() TL_LAMBDA {
+                   for (int64_t row = begin; row < end; ++row) fn(row);
+                 });
+               });
 }
 
 // out = a + b + c + d, the last three nullable.
@@ -53,15 +54,16 @@ TL_INLINE T at(const T* row, int64_t i) {
 }  // namespace
 
 template <class T>
-void lstm_cell(const T* input_part, const T* hidden_part, const T* input_bias, const T* hidden_bias, const T* c_prev, int64_t batch,
-               int64_t hidden, T* h, T* c, T* gates, T* tanh_c) {
+void lstm_cell(const T* input_part, const T* hidden_part, const T* input_bias, const T* hidden_bias, const T* c_prev,
+               int64_t batch, int64_t hidden, T* h, T* c, T* gates, T* tanh_c) {
   for_batch(batch, 4 * hidden, [=](int64_t row) TL_LAMBDA {
     int64_t state = row * hidden, start = 4 * state;
     T* gate = gates + start;
     if (hidden_part == gates)
       sum_parts(hidden_part + start, input_part + start, input_bias, hidden_bias, gate, 4 * hidden);
     else
-      sum_parts(input_part + start, hidden_part ? hidden_part + start : nullptr, input_bias, hidden_bias, gate, 4 * hidden);
+      sum_parts(input_part + start, hidden_part ? hidden_part + start : nullptr, input_bias, hidden_bias, gate,
+                4 * hidden);
     T *i = gate, *f = gate + hidden, *g = gate + 2 * hidden, *o = gate + 3 * hidden;
     sigmoid_row(i, 2 * hidden);
     sigmoid_row(o, hidden);
@@ -80,8 +82,8 @@ void lstm_cell(const T* input_part, const T* hidden_part, const T* input_bias, c
 }
 
 template <class T>
-void lstm_cell_backward(const T* dh, const T* dc, const T* gates, const T* tanh_c, const T* c_prev, int64_t batch, int64_t hidden,
-                        T* dgates, T* dc_prev) {
+void lstm_cell_backward(const T* dh, const T* dc, const T* gates, const T* tanh_c, const T* c_prev, int64_t batch,
+                        int64_t hidden, T* dgates, T* dc_prev) {
   for_batch(batch, 4 * hidden, [=](int64_t row) TL_LAMBDA {
     int64_t state = row * hidden;
     const T* gate = gates + 4 * state;
@@ -116,8 +118,8 @@ void lstm_cell_backward(const T* dh, const T* dc, const T* gates, const T* tanh_
 }
 
 template <class T>
-void gru_cell(const T* input_part, const T* hidden_part, const T* input_bias, const T* hidden_bias, const T* h_prev, int64_t batch,
-              int64_t hidden, T* h, T* gates, T* hidden_n) {
+void gru_cell(const T* input_part, const T* hidden_part, const T* input_bias, const T* hidden_bias, const T* h_prev,
+              int64_t batch, int64_t hidden, T* h, T* gates, T* hidden_n) {
   for_batch(batch, 3 * hidden, [=](int64_t row) TL_LAMBDA {
     int64_t state = row * hidden, start = 3 * state;
     T* gate = gates + start;
@@ -139,8 +141,8 @@ void gru_cell(const T* input_part, const T* hidden_part, const T* input_bias, co
 }
 
 template <class T>
-void gru_cell_backward(const T* dh, const T* gates, const T* hidden_n, const T* h_prev, int64_t batch, int64_t hidden, T* dinput,
-                       T* dhidden, T* dh_prev) {
+void gru_cell_backward(const T* dh, const T* gates, const T* hidden_n, const T* h_prev, int64_t batch, int64_t hidden,
+                       T* dinput, T* dhidden, T* dh_prev) {
   for_batch(batch, 3 * hidden, [=](int64_t row) TL_LAMBDA {
     int64_t state = row * hidden, start = 3 * state;
     const T *gr = gates + start, *gz = gr + hidden, *gn = gz + hidden;
@@ -165,10 +167,10 @@ void gru_cell_backward(const T* dh, const T* gates, const T* hidden_n, const T* 
   });
 }
 
-#define TL_INSTANTIATE(T)                                                                                                    \
-  template void lstm_cell<T>(const T*, const T*, const T*, const T*, const T*, int64_t, int64_t, T*, T*, T*, T*);            \
-  template void lstm_cell_backward<T>(const T*, const T*, const T*, const T*, const T*, int64_t, int64_t, T*, T*);           \
-  template void gru_cell<T>(const T*, const T*, const T*, const T*, const T*, int64_t, int64_t, T*, T*, T*);                 \
+#define TL_INSTANTIATE(T)                                                                                          \
+  template void lstm_cell<T>(const T*, const T*, const T*, const T*, const T*, int64_t, int64_t, T*, T*, T*, T*);  \
+  template void lstm_cell_backward<T>(const T*, const T*, const T*, const T*, const T*, int64_t, int64_t, T*, T*); \
+  template void gru_cell<T>(const T*, const T*, const T*, const T*, const T*, int64_t, int64_t, T*, T*, T*);       \
   template void gru_cell_backward<T>(const T*, const T*, const T*, const T*, int64_t, int64_t, T*, T*, T*);
 TL_INSTANTIATE(float)
 TL_INSTANTIATE(double)

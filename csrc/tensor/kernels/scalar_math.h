@@ -1,7 +1,7 @@
-// exp, log, tanh, sigmoid and sin/cos of a turn on one float or double, branch-free, so that a loop over them vectorises.
-// Within 2 ulp of the correctly rounded value everywhere, denormals, infinities and NaN included. Polynomials are near-minimax fits
-// (Chebyshev nodes) made for this file; reductions are Cody and Waite's with an exact high part of ln 2.
-// See Note [Same bits everywhere] in simd.h.
+// exp, log, tanh, sigmoid and sin/cos of a turn on one float or double, branch-free, so that a loop over them
+// vectorises. Within 2 ulp of the correctly rounded value everywhere, denormals, infinities and NaN included.
+// Polynomials are near-minimax fits (Chebyshev nodes) made for this file; reductions are Cody and Waite's with an exact
+// high part of ln 2. See Note [Same bits everywhere] in simd.h.
 #pragma once
 
 #include "tensor/kernels/simd.h"
@@ -26,12 +26,13 @@ struct FloatTraits<float> {
   static constexpr float exp_lo = -104.0f;
   static constexpr float exp_hi = 89.0f;
   // (e^r - 1 - r) / r^2 on |r| <= ln 2 / 2
-  static constexpr float exp_poly[] = {0x1p-1f,           0x1.555556p-3f,  0x1.5554e8p-5f,
+  static constexpr float exp_poly[] = {0x1p-1f,        0x1.555556p-3f,  0x1.5554e8p-5f,
                                        0x1.1110e0p-7f, 0x1.6d43b0p-10f, 0x1.a12568p-13f};
   // (2 atanh(s) - 2 s) / s^3 in s^2, for log
   static constexpr float log_poly[] = {0x1.555556p-1f, 0x1.9999eep-2f, 0x1.245b28p-2f, 0x1.de0b02p-3f};
   // sin(2 pi t) / t and cos(2 pi t) in t^2 on |t| <= 1/8
-  static constexpr float sin_poly[] = {0x1.921fb6p+2f, -0x1.4abbcep+5f, 0x1.466bcep+6f, -0x1.32ca9ep+6f, 0x1.4bc85cp+5f};
+  static constexpr float sin_poly[] = {0x1.921fb6p+2f, -0x1.4abbcep+5f, 0x1.466bcep+6f, -0x1.32ca9ep+6f,
+                                       0x1.4bc85cp+5f};
   static constexpr float cos_poly[] = {1.0f, -0x1.3bd3ccp+4f, 0x1.03c1dcp+6f, -0x1.55c576p+6f, 0x1.d9c2e8p+5f};
 };
 
@@ -56,10 +57,12 @@ struct FloatTraits<double> {
                                         0x1.27e4db46cddd1p-22,
                                         0x1.af4e554377204p-26,
                                         0x1.1f7340dbc337ep-29};
-  static constexpr double log_poly[] = {0x1.5555555555558p-1, 0x1.9999999994e76p-2, 0x1.2492492e6dfddp-2, 0x1.c71c6247410e3p-3,
-                                        0x1.7462e17b4cdd0p-3, 0x1.39f8963ccbdc2p-3, 0x1.2b9f7fb3de73fp-3};
-  static constexpr double sin_poly[] = {0x1.921fb54442d18p+2,  -0x1.4abbce625be53p+5, 0x1.466bc6775aad9p+6, -0x1.32d2cce62ac22p+6,
-                                        0x1.50783485cbd83p+5,  -0x1.e3074b4ff3058p+3, 0x1.e8eed12ee00a3p+1, -0x1.6c5b875d4e739p-1};
+  static constexpr double log_poly[] = {0x1.5555555555558p-1, 0x1.9999999994e76p-2, 0x1.2492492e6dfddp-2,
+                                        0x1.c71c6247410e3p-3, 0x1.7462e17b4cdd0p-3, 0x1.39f8963ccbdc2p-3,
+                                        0x1.2b9f7fb3de73fp-3};
+  static constexpr double sin_poly[] = {0x1.921fb54442d18p+2,  -0x1.4abbce625be53p+5, 0x1.466bc6775aad9p+6,
+                                        -0x1.32d2cce62ac22p+6, 0x1.50783485cbd83p+5,  -0x1.e3074b4ff3058p+3,
+                                        0x1.e8eed12ee00a3p+1,  -0x1.6c5b875d4e739p-1};
   static constexpr double cos_poly[] = {1.0,
                                         -0x1.3bd3cc9be45dep+4,
                                         0x1.03c1f081b5aacp+6,
@@ -116,8 +119,8 @@ TL_INLINE T scalar_exp(T x) {
   return exp_in_range(x);
 }
 
-// e^x where the result is known not to leave the range of normal numbers except to 0: x <= 0. Results below the least normal
-// number's neighbourhood become 0. Cheaper than scalar_exp; for sums of exponentials beside 1.
+// e^x where the result is known not to leave the range of normal numbers except to 0: x <= 0. Results below the least
+// normal number's neighbourhood become 0. Cheaper than scalar_exp; for sums of exponentials beside 1.
 template <class T>
 TL_INLINE T scalar_exp_negative(T x) {
   using F = FloatTraits<T>;
@@ -177,7 +180,8 @@ TL_INLINE T scalar_log(T x) {
   constexpr Bits mantissa_mask = (Bits(1) << F::mantissa) - 1;
   Bits bits = std::bit_cast<Bits>(lifted) - root_half + (F::bias << F::mantissa);
   T m = std::bit_cast<T>((bits & mantissa_mask) + root_half);
-  // The field as a number, by way of the magic constant's low bits: no integer conversion, which AVX2 lacks for 64 bits.
+  // The field as a number, by way of the magic constant's low bits: no integer conversion, which AVX2 lacks for 64
+  // bits.
   T k = std::bit_cast<T>((bits >> F::mantissa) + std::bit_cast<Bits>(F::magic)) - (F::magic + T(F::bias));
   k = tiny ? k - T(F::mantissa) : k;
   T f = m - T(1);

@@ -1,14 +1,14 @@
 // Function multi-versioning for the kernels' own .cpp files; must be their first include.
 //
 // Note [Multi-versioning]
-// A kernel body is an always-inlined lambda. `multiversion(body)` inlines it into three functions that differ only in their target
-// attribute, and calls the one that the running processor supports. One mechanism serves templates and plain functions, needs no
-// ifunc (which sanitizers and musl reject) and leaves the binary portable. Whatever a body calls must be TL_INLINE as well:
-// a call left in the body would run code of the lowest version.
+// A kernel body is an always-inlined lambda. `multiversion(body)` inlines it into three functions that differ only in
+// their target attribute, and calls the one that the running processor supports. One mechanism serves templates and
+// plain functions, needs no ifunc (which sanitizers and musl reject) and leaves the binary portable. Whatever a body
+// calls must be TL_INLINE as well: a call left in the body would run code of the lowest version.
 //
 // Note [Same bits everywhere]
-// Multiply-adds are never contracted and no sum is reassociated by the compiler, so every version, every number of threads and
-// every position in an array (vector body or scalar tail) gives bit for bit the same result.
+// Multiply-adds are never contracted and no sum is reassociated by the compiler, so every version, every number of
+// threads and every position in an array (vector body or scalar tail) gives bit for bit the same result.
 #pragma once
 
 #if defined(__GNUC__) && !defined(__clang__)
@@ -20,7 +20,8 @@
 #define TL_INLINE __attribute__((always_inline)) inline
 // For a lambda: [&](args) TL_LAMBDA { ... }
 #define TL_LAMBDA __attribute__((always_inline))
-// Asserts that the next loop's iterations are independent: outputs are either one of the inputs exactly or disjoint from them.
+// Asserts that the next loop's iterations are independent: outputs are either one of the inputs exactly or disjoint
+// from them.
 #define TL_INDEPENDENT _Pragma("GCC ivdep")
 // Keeps the next loop, whose length is a constant, a loop: unrolled code is not vectorised as well.
 #define TL_NOT_UNROLLED _Pragma("GCC unroll 1")
@@ -40,7 +41,8 @@ extern CpuLevel active_level;
 
 #if defined(__x86_64__)
 template <class Body>
-__attribute__((noinline, target("avx512f,avx512dq,avx512bw,avx512vl,prefer-vector-width=512"))) void run_avx512(const Body& body) {
+__attribute__((noinline, target("avx512f,avx512dq,avx512bw,avx512vl,prefer-vector-width=512"))) void run_avx512(
+    const Body& body) {
   body();
 }
 template <class Body>

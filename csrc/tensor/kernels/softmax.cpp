@@ -1,5 +1,5 @@
-// A row is worked on in blocks, with one running maximum or sum for each place in the block. The order of additions depends on the
-// number of columns alone (Note [Same bits everywhere] in simd.h).
+// A row is worked on in blocks, with one running maximum or sum for each place in the block. The order of additions
+// depends on the number of columns alone (Note [Same bits everywhere] in simd.h).
 #include "tensor/kernels/simd.h"
 
 #include "tensor/kernels/parallel.h"
@@ -42,8 +42,8 @@ TL_INLINE T row_max(const T* x, int64_t n) {
   return best[0];
 }
 
-// Sum over [0, n) of term(i), which may have effects: term i is added to lane i mod width, lanes are added up in a tree, and trees in
-// double once every `blocks_per_tree` blocks, so that rounding errors grow with the logarithm of n.
+// Sum over [0, n) of term(i), which may have effects: term i is added to lane i mod width, lanes are added up in a
+// tree, and trees in double once every `blocks_per_tree` blocks, so that rounding errors grow with the logarithm of n.
 template <class T, class Term>
 TL_INLINE double row_sum(int64_t n, const Term& term) {
   constexpr int64_t blocks_per_tree = 32;
@@ -112,7 +112,8 @@ void softmax(const T* x, T* y, int64_t rows, int64_t cols) {
     const T* in = x + row * cols;
     T* out = y + row * cols;
     T top = row_max(in, cols);
-    T denominator = static_cast<T>(row_sum<T>(cols, [=](int64_t i) TL_LAMBDA { return out[i] = scalar_exp(in[i] - top); }));
+    T denominator =
+        static_cast<T>(row_sum<T>(cols, [=](int64_t i) TL_LAMBDA { return out[i] = scalar_exp(in[i] - top); }));
     TL_INDEPENDENT
     for (int64_t i = 0; i < cols; ++i) out[i] = out[i] / denominator;
   });
@@ -162,8 +163,8 @@ void logsumexp(const T* x, T* out, int64_t rows, int64_t cols) {
 }
 
 template <class T>
-int64_t cross_entropy(const T* x, const int64_t* target, const T* weight, int64_t ignore_index, bool size_average, int64_t rows,
-                      int64_t cols, T* loss, T* lse, double* total_weight) {
+int64_t cross_entropy(const T* x, const int64_t* target, const T* weight, int64_t ignore_index, bool size_average,
+                      int64_t rows, int64_t cols, T* loss, T* lse, double* total_weight) {
   int64_t bad = first_bad_target<T>(target, ignore_index, rows, cols);
   if (bad != cross_entropy_ok) return bad;
   logsumexp(x, lse, rows, cols);
@@ -180,8 +181,8 @@ int64_t cross_entropy(const T* x, const int64_t* target, const T* weight, int64_
 }
 
 template <class T>
-void cross_entropy_backward(T g, const T* x, const int64_t* target, const T* weight, int64_t ignore_index, bool size_average,
-                            int64_t rows, int64_t cols, const T* lse, double total_weight, T* dx) {
+void cross_entropy_backward(T g, const T* x, const int64_t* target, const T* weight, int64_t ignore_index,
+                            bool size_average, int64_t rows, int64_t cols, const T* lse, double total_weight, T* dx) {
   double scale = size_average ? static_cast<double>(g) / total_weight : static_cast<double>(g);
   for_rows(rows, cols, [=](int64_t row) TL_LAMBDA {
     const T* in = x + row * cols;
@@ -203,8 +204,8 @@ void cross_entropy_backward(T g, const T* x, const int64_t* target, const T* wei
 }
 
 template <class T>
-int64_t nll_loss(const T* log_prob, const int64_t* target, const T* weight, int64_t ignore_index, bool size_average, int64_t rows,
-                 int64_t cols, T* loss, double* total_weight) {
+int64_t nll_loss(const T* log_prob, const int64_t* target, const T* weight, int64_t ignore_index, bool size_average,
+                 int64_t rows, int64_t cols, T* loss, double* total_weight) {
   int64_t bad = first_bad_target<T>(target, ignore_index, rows, cols);
   if (bad != cross_entropy_ok) return bad;
   double sum = 0;
@@ -220,8 +221,8 @@ int64_t nll_loss(const T* log_prob, const int64_t* target, const T* weight, int6
 }
 
 template <class T>
-void nll_loss_backward(T g, const int64_t* target, const T* weight, int64_t ignore_index, bool size_average, int64_t rows,
-                       int64_t cols, double total_weight, T* dx) {
+void nll_loss_backward(T g, const int64_t* target, const T* weight, int64_t ignore_index, bool size_average,
+                       int64_t rows, int64_t cols, double total_weight, T* dx) {
   double scale = size_average ? static_cast<double>(g) / total_weight : static_cast<double>(g);
   for_rows(rows, cols, [=](int64_t row) TL_LAMBDA {
     T* out = dx + row * cols;
@@ -231,16 +232,17 @@ void nll_loss_backward(T g, const int64_t* target, const T* weight, int64_t igno
   });
 }
 
-#define TL_INSTANTIATE(T)                                                                                                       \
-  template void softmax<T>(const T*, T*, int64_t, int64_t);                                                                     \
-  template void softmax_backward<T>(const T*, const T*, T*, int64_t, int64_t);                                                  \
-  template void log_softmax<T>(const T*, T*, int64_t, int64_t);                                                                 \
-  template void log_softmax_backward<T>(const T*, const T*, T*, int64_t, int64_t);                                              \
-  template void logsumexp<T>(const T*, T*, int64_t, int64_t);                                                                   \
-  template int64_t cross_entropy<T>(const T*, const int64_t*, const T*, int64_t, bool, int64_t, int64_t, T*, T*, double*);      \
-  template void cross_entropy_backward<T>(T, const T*, const int64_t*, const T*, int64_t, bool, int64_t, int64_t, const T*,     \
-                                          double, T*);                                                                          \
-  template int64_t nll_loss<T>(const T*, const int64_t*, const T*, int64_t, bool, int64_t, int64_t, T*, double*);               \
+#define TL_INSTANTIATE(T)                                                                                         \
+  template void softmax<T>(const T*, T*, int64_t, int64_t);                                                       \
+  template void softmax_backward<T>(const T*, const T*, T*, int64_t, int64_t);                                    \
+  template void log_softmax<T>(const T*, T*, int64_t, int64_t);                                                   \
+  template void log_softmax_backward<T>(const T*, const T*, T*, int64_t, int64_t);                                \
+  template void logsumexp<T>(const T*, T*, int64_t, int64_t);                                                     \
+  template int64_t cross_entropy<T>(const T*, const int64_t*, const T*, int64_t, bool, int64_t, int64_t, T*, T*,  \
+                                    double*);                                                                     \
+  template void cross_entropy_backward<T>(T, const T*, const int64_t*, const T*, int64_t, bool, int64_t, int64_t, \
+                                          const T*, double, T*);                                                  \
+  template int64_t nll_loss<T>(const T*, const int64_t*, const T*, int64_t, bool, int64_t, int64_t, T*, double*); \
   template void nll_loss_backward<T>(T, const int64_t*, const T*, int64_t, bool, int64_t, int64_t, double, T*);
 TL_INSTANTIATE(float)
 TL_INSTANTIATE(double)

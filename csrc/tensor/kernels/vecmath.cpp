@@ -43,10 +43,10 @@ void sigmoid(const T* x, T* y, int64_t n) {
   map(x, y, n, [](T v) TL_LAMBDA { return scalar_sigmoid(v); });
 }
 
-#define TL_INSTANTIATE(T)                        \
-  template void exp<T>(const T*, T*, int64_t);   \
-  template void log<T>(const T*, T*, int64_t);   \
-  template void tanh<T>(const T*, T*, int64_t);  \
+#define TL_INSTANTIATE(T)                       \
+  template void exp<T>(const T*, T*, int64_t);  \
+  template void log<T>(const T*, T*, int64_t);  \
+  template void tanh<T>(const T*, T*, int64_t); \
   template void sigmoid<T>(const T*, T*, int64_t);
 TL_INSTANTIATE(float)
 TL_INSTANTIATE(double)
