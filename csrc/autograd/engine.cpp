@@ -56,14 +56,12 @@ PyRef<Variable> sum(PyRef<Variable> a, PyRef<Variable> b, bool* private_sum) {
 
 struct Task {
   PyRef<Node> node;
-  // Gradients of the node's outputs; `single` while there is one output, `many` otherwise.
-  PyRef<Variable> single;
-  std::unique_ptr<Gradients> many;
-  int dependencies = 0;
-  bool needed = true;         // leads to something that is asked for
-  bool private_sum = false;   // `single` is a sum made here
-  bool stochastic = false;
-  bool captured = false;
+  PyRef<Variable> single;          // the gradient of a node's only output
+  uint32_t dependencies : 28 = 0;
+  bool needed : 1 = true;          // leads to something that is asked for
+  bool private_sum : 1 = false;    // `single` is a sum made here
+  bool stochastic : 1 = false;
+  bool captured : 1 = false;
 };
 
 class Run;
@@ -117,7 +115,7 @@ class Run {
   }
 
   static bool is_stochastic(Node* node) {
-    return node->node_class == &python_function_class && stochastic_function_class &&
+    return node->kind == NodeKind::Python && stochastic_function_class &&
            PyObject_TypeCheck(node, reinterpret_cast<PyTypeObject*>(stochastic_function_class));
   }
 
@@ -126,7 +124,7 @@ class Run {
   void count_dependencies();
   void add_gradient(Slot slot, uint32_t nr, PyRef<Variable> g);
   void push(Slot slot) {
-    heap_.push_back({tasks_[slot].node->sequence, slot});
+    heap_.emplace_back(uint64_t{tasks_[slot].node->sequence}, slot);
     std::push_heap(heap_.begin(), heap_.end());
   }
   void run_task(Slot slot);
@@ -140,6 +138,7 @@ class Run {
   Run* outer_;
   std::deque<Task> tasks_;
   std::unordered_map<const Node*, Slot> foreign_;
+  std::unordered_map<Slot, Gradients> several_;  // gradients of the nodes with several outputs
   std::vector<std::pair<uint64_t, Slot>> heap_;
   std::vector<PyRef<Variable>> results_;
   std::vector<PyRef<>> callbacks_;
@@ -156,7 +155,7 @@ void Run::discover(const std::vector<Root>& roots) {
     Slot slot = stack.back();
     stack.pop_back();
     Node* node = tasks_[slot].node.get();
-    if (node->node_class == &python_function_class && is_stochastic(node) && node->requires_grad)
+    if (node->kind == NodeKind::Python && is_stochastic(node) && node->requires_grad)
       any_stochastic_ = tasks_[slot].stochastic = true;
     Edge* edges = node->edges();
     for (int i = 0; i < node->n_inputs; ++i) {
@@ -227,11 +226,17 @@ void Run::add_gradient(Slot slot, uint32_t nr, PyRef<Variable> g) {
   Task& task = tasks_[slot];
   if (!g || task.stochastic) return;
   if (task.node->n_outputs <= 1) {
-    task.single = task.single ? sum(std::move(task.single), std::move(g), &task.private_sum) : std::move(g);
+    if (task.single) {
+      bool private_sum = task.private_sum;
+      g = sum(std::move(task.single), std::move(g), &private_sum);
+      task.private_sum = private_sum;
+    }
+    task.single = std::move(g);
     return;
   }
-  if (!task.many) task.many = std::make_unique<Gradients>(task.node->n_outputs);
-  PyRef<Variable>& place = (*task.many)[nr];
+  Gradients& several = several_[slot];
+  if (several.empty()) several.resize(task.node->n_outputs);
+  PyRef<Variable>& place = several[nr];
   bool private_sum = false;
   place = place ? sum(std::move(place), std::move(g), &private_sum) : std::move(g);
 }
@@ -247,11 +252,12 @@ void Run::run_task(Slot slot) {
   // The task's own reference: the node must live while it runs, whatever its backward drops.
   PyRef<Node> node = task.node.copy();
   Gradients grads;
-  if (task.many) {
-    grads = std::move(*task.many);
-    task.many.reset();
+  if (node->n_outputs > 1) {
+    grads = std::move(several_[slot]);
+    several_.erase(slot);
+    grads.resize(node->n_outputs);
   } else {
-    grads.resize(node->n_outputs ? node->n_outputs : 1);
+    grads.resize(1);
     grads[0] = std::move(task.single);
   }
   if (node->extra && !node->extra->pre_hooks.empty()) run_pre_hooks(node.get(), grads);
@@ -261,24 +267,24 @@ void Run::run_task(Slot slot) {
     if (is_accumulator) return;  // hooks of a captured leaf do not run, and its `.grad` stays as it is
   }
   Gradients result;
-  bool any = task.stochastic || node->node_class == &python_function_class;
+  bool any = task.stochastic || node->kind == NodeKind::Python;
   for (const PyRef<Variable>& g : grads) any = any || g;
   if (!any) {
     result.resize(node->n_inputs);
   } else if (node->extra && node->extra->post_hooks) {
     Gradients copies;
     for (const PyRef<Variable>& g : grads) copies.push_back(g.copy());
-    result = node->node_class->apply(node.get(), std::move(grads));
+    result = node->node_class()->apply(node.get(), std::move(grads));
     run_post_hooks(node.get(), result, copies);
   } else {
-    result = node->node_class->apply(node.get(), std::move(grads));
+    result = node->node_class()->apply(node.get(), std::move(grads));
   }
   if (result.size() != node->n_inputs && !is_accumulator)
     runtime_error("Function '%s' returned an invalid number of outputs - expected %d, but got %zu",
                   node_name(node.get()), node->n_inputs, result.size());
   if (!keep_graph_ && any) {
     node->released = true;
-    node->node_class->release(node.get());
+    node->node_class()->release(node.get());
   }
   Edge* edges = node->edges();
   for (int i = 0; i < node->n_inputs; ++i) {

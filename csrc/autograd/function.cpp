@@ -8,13 +8,16 @@
 
 namespace torchlite {
 
+const NodeClass* node_classes[kNodeKinds];
+
 namespace {
 uint64_t next_sequence = 0;
 }  // namespace
 
 void construct_node(Node* self, const NodeClass* node_class, uint16_t n_inputs, uint16_t n_outputs,
                     bool requires_grad) noexcept {
-  self->node_class = node_class;
+  node_classes[static_cast<int>(node_class->kind)] = node_class;
+  self->kind = node_class->kind;
   self->sequence = next_sequence++;
   self->run = 0;
   self->slot = 0;
@@ -66,7 +69,7 @@ int node_tp_traverse(PyObject* o, visitproc visit, void* arg) {
     Py_VISIT(self->extra->post_hooks.get());
     Py_VISIT(self->extra->dict.get());
   }
-  return self->node_class->traverse(self, visit, arg);
+  return self->node_class()->traverse(self, visit, arg);
 }
 
 int node_tp_clear(PyObject* o) {
@@ -77,7 +80,7 @@ int node_tp_clear(PyObject* o) {
     self->extra->post_hooks.reset();
     self->extra->dict.reset();
   }
-  self->node_class->clear(self);
+  self->node_class()->clear(self);
   return 0;
 }
 

@@ -47,8 +47,13 @@ struct NodeExtra {
   std::vector<std::unique_ptr<OutputInfo>> inputs;
 };
 
+// The kinds of node; a node carries its kind in a byte instead of a pointer (a graph may have millions).
+enum class NodeKind : uint8_t { Op, Python, Accumulate, Identity, Error };
+inline constexpr int kNodeKinds = 5;
+
 // What a node does; one static table per kind of node.
 struct NodeClass {
+  NodeKind kind;
   // Gradients of the inputs from gradients of the outputs (one per output, possibly empty). `create_graph` says that
   // the caller records the gradient's own graph.
   Gradients (*apply)(Node* self, Gradients&& grads);
@@ -60,9 +65,11 @@ struct NodeClass {
   void (*clear)(Node* self);
 };
 
+extern const NodeClass* node_classes[kNodeKinds];
+
 struct Node : PyObject {
-  const NodeClass* node_class;
-  uint64_t sequence;    // order of creation: the engine runs the youngest ready node first
+  uint64_t sequence : 56;  // order of creation: the engine runs the youngest ready node first
+  NodeKind kind : 8;
   uint32_t run;         // Note [Engine scratch]
   uint32_t slot;
   NodeExtra* extra;     // owned
@@ -73,8 +80,12 @@ struct Node : PyObject {
   bool requires_grad;   // "executable": false for a node that is never run
   bool released;        // saved values are gone
 
-  Edge* edges() { return node_class->edges(this); }
+  const NodeClass* node_class() const { return node_classes[static_cast<int>(kind)]; }
+  Edge* edges() { return node_class()->edges(this); }
 };
+
+// Larger than any number that construct_node gives.
+inline constexpr uint64_t kYoungest = (uint64_t{1} << 56) - 1;
 
 extern PyTypeObject Node_Type;          // abstract base of all functions
 extern PyTypeObject FunctionBase_Type;  // `_FunctionBase`: Python Functions

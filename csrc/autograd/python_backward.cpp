@@ -204,7 +204,7 @@ PyObject* function_do_backward(PyObject* o, PyObject* const* args, Py_ssize_t n)
       runtime_error("%.100s returned an invalid number of gradient tensors (expected %zd, but got %zd)", type_name(o),
                     expected, PyTuple_GET_SIZE(result.get()));
     if (PyTuple_GET_SIZE(result.get()) > expected) result = check(PyTuple_GetSlice(result.get(), 0, expected));
-    if (retain == Py_False) self->node_class->release(self);
+    if (retain == Py_False) self->node_class()->release(self);
     return result.release();
   });
 }

@@ -190,6 +190,7 @@ void replace_class(T*& slot, PyObject* value) {
 }  // namespace
 
 const NodeClass python_function_class = {
+    .kind = NodeKind::Python,
     .apply = function_backward,
     .release = function_release,
     .edges = function_edges,

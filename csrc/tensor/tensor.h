@@ -17,7 +17,7 @@
 namespace torchlite {
 
 inline constexpr int kMaxDim = 64;  // NumPy's own limit
-inline constexpr int kInlineDim = 3;
+inline constexpr int kInlineDim = 2;
 
 // A borrowed list of sizes or strides.
 struct Dims {

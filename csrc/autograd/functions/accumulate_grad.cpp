@@ -85,6 +85,7 @@ void accumulate_grad_release(Node*) {}
 Edge* accumulate_grad_edges(Node*) { return nullptr; }
 
 const NodeClass accumulate_grad_class = {
+    .kind = NodeKind::Accumulate,
     .apply = accumulate_grad_apply,
     .release = accumulate_grad_release,
     .edges = accumulate_grad_edges,
@@ -135,7 +136,7 @@ PyRef<AccumulateGrad> new_accumulate_grad(Variable* variable) {
   if (!self) throw PyError();
   construct_node(self, &accumulate_grad_class, 0, 1, true);
   // Run before any other node that is ready: gradients reach the leaves as soon as they are complete.
-  self->sequence = UINT64_MAX;
+  self->sequence = kYoungest;
   self->variable = variable;
   new (&self->orphaned_grad) PyRef<>();
   variable->accumulator = self;

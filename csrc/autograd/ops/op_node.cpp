@@ -65,6 +65,7 @@ Gradients op_node_apply(Node* node, Gradients&& grads) {
 }
 
 const NodeClass op_node_class = {
+    .kind = NodeKind::Op,
     .apply = op_node_apply,
     .release = op_node_release,
     .edges = op_node_edges,
