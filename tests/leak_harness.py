@@ -6,7 +6,7 @@ counter that grew on every one of `CONFIRMATIONS` further runs fails the test, s
 never does.
 
 What is counted, after a full collection:
-  live objects of each type of `torchlite._C`, and the bytes that its allocator has handed out: exact;
+  live objects of each type of torchlite, and the bytes that its allocator has handed out: exact;
   objects that the collector tracks, blocks of the object allocator, and on a debug build the total of reference counts.
 
 Function-scoped fixtures are torn down and set up afresh for each run. A hypothesis test is re-run with a few fixed
@@ -18,6 +18,7 @@ examples and judged by the exact counters alone, since hypothesis keeps notes of
 import gc
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -52,33 +53,27 @@ def pytest_configure(config):
         config.pluginmanager.register(LeakHarness(), "leak-harness")
 
 
-def extension():
-    """`torchlite._C` if the tests have imported it, else None."""
-    return sys.modules.get("torchlite._C")
-
-
-def exact_counters():
-    """Counters of the extension, which return to the same value whenever nothing leaks."""
-    module, counts = extension(), {}
-    if hasattr(module, "_live_objects"):
-        counts.update({f"live {name} objects": n for name, n in module._live_objects().items()})
-    if hasattr(module, "_memory_stats"):
-        counts["allocated bytes"] = module._memory_stats()["allocated_bytes"]
+def exact_counters(by_type):
+    """Counters that return to the same value whenever nothing leaks: our objects, and bytes of our allocator."""
+    counts = {f"live {kind.__module__}.{kind.__qualname__} objects": n for kind, n in by_type.items()
+              if str(kind.__module__).startswith("torchlite")}
+    extension = sys.modules.get("torchlite._C")
+    if hasattr(extension, "_memory_stats"):
+        counts["allocated bytes"] = extension._memory_stats()["allocated_bytes"]
     return counts
 
 
 def counters(exact_only=False):
     gc.collect()
-    if exact_only:
-        return exact_counters()
     # Read before anything is allocated for the answer.
     blocks = sys.getallocatedblocks()
     references = sys.gettotalrefcount() if REFERENCES else 0
-    tracked = len(gc.get_objects())
-    counts = exact_counters()
-    counts["allocated blocks"] = blocks
-    counts["references"] = references
-    counts["tracked objects"] = tracked
+    by_type = Counter(map(type, gc.get_objects()))
+    counts = exact_counters(by_type)
+    if not exact_only:
+        counts["allocated blocks"] = blocks
+        counts["references"] = references
+        counts["tracked objects"] = by_type.total()
     return counts
 
 

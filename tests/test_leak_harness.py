@@ -32,6 +32,22 @@ LEAKS = {
             if leaks:
                 kept.append([leaks])
         """,
+    "objects of the extension": """
+        import numpy as np
+        from torchlite import Variable
+        kept = []
+        def test_it():
+            kept.append(Variable(np.ones(3)))
+        """,
+    "a hypothesis test": """
+        import numpy as np
+        from hypothesis import given, strategies as st
+        from torchlite import Variable
+        kept = []
+        @given(st.integers())
+        def test_it(x):
+            kept.append(Variable(np.ones(3)))
+        """,
     "in a method": """
         kept = []
         class TestIt:
@@ -129,8 +145,10 @@ def file_name(case):
 def run_pytest(folder, *options):
     """Runs the tests of `folder` under the harness; its output, a line for each outcome included."""
     (folder / "pytest.ini").write_text("[pytest]\nmarkers = no_leak_check(reason): exempt\n")
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent), "COLUMNS": "200"}
-    command = [sys.executable, "-m", "pytest", "-p", "leak_harness", "-p", "no:cacheprovider", "-rA", *options]
+    path = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
+    environment = {**os.environ, "PYTHONPATH": path, "COLUMNS": "200"}
+    command = [sys.executable, "-m", "pytest", "-p", "leak_harness", "-p", "no:cacheprovider",
+               "-rA", *options]
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False).stdout
 
 

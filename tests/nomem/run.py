@@ -10,6 +10,7 @@ import os
 import subprocess
 import sys
 import sysconfig
+from collections import Counter
 from pathlib import Path
 
 HERE = Path(__file__).parent
@@ -29,8 +30,10 @@ def build():
 
 
 def live(module):
+    """Objects of torchlite by type, and the bytes that its allocator has handed out."""
     gc.collect()
-    return {name: n for name, n in module._live_objects().items() if n} if hasattr(module, "_live_objects") else {}
+    counts = Counter(type(o).__qualname__ for o in gc.get_objects() if str(type(o).__module__).startswith("torchlite"))
+    return {**counts, "allocated bytes": module._memory_stats()["allocated_bytes"]}
 
 
 def run_program(program, every):
