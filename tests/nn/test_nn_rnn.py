@@ -11,7 +11,7 @@ from torchlite import Variable, nn
 from torchlite.autograd import gradcheck
 from torchlite.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
-T, B, I, H = 5, 3, 4, 6
+T, B, N, H = 5, 3, 4, 6
 KINDS = [
     ("RNN", {}),
     ("RNN", {"nonlinearity": "relu"}),
@@ -49,7 +49,7 @@ def step(kind, options, x, state, w_ih, w_hh, b_ih=0, b_hh=0):
 
 
 def reference(net, kind, options, x, state):
-    """Output and last state of a whole network; `x` (T, B, I), `state` a tuple of (layers * directions, B, H)."""
+    """Output and last state of a whole network; `x` (T, B, N), `state` a tuple of (layers * directions, B, H)."""
     ends, directions = [], 2 if net.bidirectional else 1
     for layer in range(net.num_layers):
         outputs = []
@@ -86,9 +86,9 @@ def initial(kind, n):
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("batch_first", [False, True])
 def test_network(kind, options, bidirectional, layers, bias, batch_first):
-    net = make(kind, options, I, H, layers, bias=bias, bidirectional=bidirectional, batch_first=batch_first)
+    net = make(kind, options, N, H, layers, bias=bias, bidirectional=bidirectional, batch_first=batch_first)
     states, hx = initial(kind, layers * (2 if bidirectional else 1))
-    x = array(T, B, I)
+    x = array(T, B, N)
     y, ends = net(var(x.swapaxes(0, 1)) if batch_first else var(x), hx)
     expected, expected_ends = reference(net, kind, options, x, states)
     np.testing.assert_allclose(y.data.numpy(), expected.swapaxes(0, 1) if batch_first else expected, rtol=1e-6)
@@ -99,7 +99,7 @@ def test_network(kind, options, bidirectional, layers, bias, batch_first):
 
 @pytest.mark.parametrize(("kind", "options"), KINDS, ids=IDS)
 def test_the_hidden_state_is_zero_by_default(kind, options):
-    net, x = make(kind, options, I, H, 2), var(array(T, B, I))
+    net, x = make(kind, options, N, H, 2), var(array(T, B, N))
     zero = var(np.zeros((2, B, H)))
     y, _ = net(x)
     expected, _ = net(x, (zero, zero) if kind == "LSTM" else zero)
@@ -123,9 +123,9 @@ def test_network_gradients(kind, options, bidirectional):
 @pytest.mark.parametrize(("kind", "options"), KINDS, ids=IDS)
 @pytest.mark.parametrize("bias", [True, False])
 def test_cell(kind, options, bias):
-    cell = make(kind + "Cell", options, I, H, bias=bias)
+    cell = make(kind + "Cell", options, N, H, bias=bias)
     states, _ = initial(kind, 1)
-    x, states = array(B, I), tuple(s[0] for s in states)
+    x, states = array(B, N), tuple(s[0] for s in states)
     hx = tuple(var(s) for s in states)
     out = as_tuple(cell(var(x), hx if kind == "LSTM" else hx[0]))
     weights = [p.data.numpy() for p in cell.parameters()]
@@ -146,7 +146,7 @@ def test_cell_gradients(kind, options):
 
 @pytest.mark.parametrize(("kind", "options"), KINDS, ids=IDS)
 def test_the_state_of_a_cell_is_zero_by_default(kind, options):
-    cell, x = make(kind + "Cell", options, I, H), var(array(B, I))
+    cell, x = make(kind + "Cell", options, N, H), var(array(B, N))
     zero = var(np.zeros((B, H)))
     out, expected = as_tuple(cell(x)), as_tuple(cell(x, (zero, zero) if kind == "LSTM" else zero))
     np.testing.assert_array_equal(out[0].data.numpy(), expected[0].data.numpy())
@@ -156,7 +156,7 @@ def test_the_state_of_a_cell_is_zero_by_default(kind, options):
 
 
 def test_parameter_names_and_sizes():
-    net = nn.LSTM(I, H, 2, bidirectional=True)
+    net = nn.LSTM(N, H, 2, bidirectional=True)
     sizes = {name: tuple(p.size()) for name, p in net.named_parameters()}
     assert list(sizes)[:8] == [
         "weight_ih_l0",
@@ -168,7 +168,7 @@ def test_parameter_names_and_sizes():
         "bias_ih_l0_reverse",
         "bias_hh_l0_reverse",
     ]
-    assert sizes["weight_ih_l0"] == (4 * H, I)
+    assert sizes["weight_ih_l0"] == (4 * H, N)
     assert sizes["weight_ih_l1_reverse"] == (4 * H, 2 * H)
     assert sizes["weight_hh_l1"] == (4 * H, H) and sizes["bias_hh_l1"] == (4 * H,)
 
@@ -180,7 +180,7 @@ def test_parameters_start_within_their_bound():
 
 
 def test_a_copied_network_uses_its_own_parameters():
-    net = nn.LSTM(I, H)
+    net = nn.LSTM(N, H)
     for copied in (copy.deepcopy(net), pickle.loads(pickle.dumps(net))):
         assert copied.all_weights[0][0] is copied.weight_ih_l0
         assert copied.all_weights[0][0] is not net.weight_ih_l0
@@ -192,7 +192,7 @@ def test_a_copied_network_uses_its_own_parameters():
 
 def test_dropout_acts_between_layers_while_training():
     torchlite.manual_seed(0)
-    net, x = nn.LSTM(I, H, 2, dropout=0.5), Variable(array(T, B, I).astype("f4"))
+    net, x = nn.LSTM(N, H, 2, dropout=0.5), Variable(array(T, B, N).astype("f4"))
     one, other = net(x)[0].data.numpy(), net(x)[0].data.numpy()
     assert not np.array_equal(one, other)
     net.eval()
@@ -200,7 +200,7 @@ def test_dropout_acts_between_layers_while_training():
 
 
 def test_dropout_spares_the_last_layer():
-    net, x = nn.LSTM(I, H, 1, dropout=0.9), Variable(array(T, B, I).astype("f4"))
+    net, x = nn.LSTM(N, H, 1, dropout=0.9), Variable(array(T, B, N).astype("f4"))
     np.testing.assert_array_equal(net(x)[0].data.numpy(), net.eval()(x)[0].data.numpy())
 
 
@@ -211,15 +211,15 @@ def test_dropout_spares_the_last_layer():
 @pytest.mark.parametrize(
     ("x", "h", "message"),
     [
-        ((T, B, I + 1), (2, B, H), r"expected input of size \(T, B, I\) with I = 4, but got \(5, 3, 5\)"),
-        ((T, I), (2, B, H), r"expected input of size \(T, B, I\) with I = 4, but got \(5, 4\)"),
-        ((T, B, I), (2, B + 1, H), r"expected h0 of size \(2, 3, 6\), but got \(2, 4, 6\)"),
-        ((T, B, I), (1, B, H), r"expected h0 of size \(2, 3, 6\), but got \(1, 3, 6\)"),
-        ((T, B, I), (2, B, 1), r"expected h0 of size \(2, 3, 6\), but got \(2, 3, 1\)"),
+        ((T, B, N + 1), (2, B, H), r"expected input of size \(T, B, I\) with I = 4, but got \(5, 3, 5\)"),
+        ((T, N), (2, B, H), r"expected input of size \(T, B, I\) with I = 4, but got \(5, 4\)"),
+        ((T, B, N), (2, B + 1, H), r"expected h0 of size \(2, 3, 6\), but got \(2, 4, 6\)"),
+        ((T, B, N), (1, B, H), r"expected h0 of size \(2, 3, 6\), but got \(1, 3, 6\)"),
+        ((T, B, N), (2, B, 1), r"expected h0 of size \(2, 3, 6\), but got \(2, 3, 1\)"),
     ],
 )
 def test_wrong_sizes_are_refused(kind, options, x, h, message):
-    net, hidden = make(kind, options, I, H, 2), var(np.zeros(h))
+    net, hidden = make(kind, options, N, H, 2), var(np.zeros(h))
     with pytest.raises(RuntimeError, match=f"{kind}: {message}"):
         net(var(np.zeros(x)), (hidden, hidden) if kind == "LSTM" else hidden)
 
@@ -228,21 +228,21 @@ def test_wrong_sizes_are_refused(kind, options, x, h, message):
 @pytest.mark.parametrize(
     ("x", "h", "message"),
     [
-        ((B, I + 1), (B, H), r"expected input of size \(B, 4\), but got \(3, 5\)"),
-        ((B, I), (B + 1, H), r"expected h of size \(3, 6\), but got \(4, 6\)"),
-        ((B, I), (1, H), r"expected h of size \(3, 6\), but got \(1, 6\)"),
-        ((B, I), (B, 1), r"expected h of size \(3, 6\), but got \(3, 1\)"),
+        ((B, N + 1), (B, H), r"expected input of size \(B, 4\), but got \(3, 5\)"),
+        ((B, N), (B + 1, H), r"expected h of size \(3, 6\), but got \(4, 6\)"),
+        ((B, N), (1, H), r"expected h of size \(3, 6\), but got \(1, 6\)"),
+        ((B, N), (B, 1), r"expected h of size \(3, 6\), but got \(3, 1\)"),
     ],
 )
 def test_cells_refuse_wrong_sizes(kind, options, x, h, message):
-    cell, hidden = make(kind + "Cell", options, I, H), var(np.zeros(h))
+    cell, hidden = make(kind + "Cell", options, N, H), var(np.zeros(h))
     with pytest.raises(RuntimeError, match=f"{kind}Cell: {message}"):
         cell(var(np.zeros(x)), (hidden, hidden) if kind == "LSTM" else hidden)
 
 
 def test_an_lstm_needs_two_states():
     with pytest.raises(TypeError, match=r"LSTM: the hidden state has to be a tuple \(h0, c0\)"):
-        nn.LSTM(I, H)(var(np.zeros((T, B, I), "f4")), var(np.zeros((1, B, H), "f4")))
+        nn.LSTM(N, H)(var(np.zeros((T, B, N), "f4")), var(np.zeros((1, B, H), "f4")))
 
 
 @pytest.mark.parametrize(
@@ -266,19 +266,19 @@ LENGTHS = [5, 3, 1]
 
 
 def test_packing_and_padding_undo_each_other():
-    x = array(T, B, I)
+    x = array(T, B, N)
     for i, n in enumerate(LENGTHS):
         x[n:, i] = 0
     packed = pack_padded_sequence(var(x), LENGTHS)
     assert packed.batch_sizes == [3, 2, 2, 1, 1]
-    assert packed.data.size() == (9, I)
+    assert packed.data.size() == (9, N)
     padded, lengths = pad_packed_sequence(packed)
     np.testing.assert_array_equal(padded.data.numpy(), x)
     assert lengths == LENGTHS
 
 
 def test_packing_batch_first():
-    x = array(B, T, I)
+    x = array(B, T, N)
     packed = pack_padded_sequence(var(x), [5, 5, 5], batch_first=True)
     padded, _ = pad_packed_sequence(packed, batch_first=True)
     np.testing.assert_array_equal(padded.data.numpy(), x)
@@ -296,16 +296,16 @@ def test_packing_batch_first():
 )
 def test_wrong_lengths_are_refused(lengths, message):
     with pytest.raises(ValueError, match=message):
-        pack_padded_sequence(var(array(T, B, I)), lengths)
+        pack_padded_sequence(var(array(T, B, N)), lengths)
 
 
 @pytest.mark.parametrize(("kind", "options"), KINDS, ids=IDS)
 @pytest.mark.parametrize("bidirectional", [False, True])
 def test_a_packed_batch_gives_what_each_sequence_gives_alone(kind, options, bidirectional):
     n = 4 if bidirectional else 2
-    net = make(kind, options, I, H, 2, bidirectional=bidirectional)
+    net = make(kind, options, N, H, 2, bidirectional=bidirectional)
     states, hx = initial(kind, n)
-    x = array(T, B, I)
+    x = array(T, B, N)
     packed, ends = net(pack_padded_sequence(var(x), LENGTHS), hx)
     assert isinstance(packed, PackedSequence)
     y, _ = pad_packed_sequence(packed)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import torchlite
-from torchlite import Variable, _C, nn, optim
+from torchlite import _C, Variable, nn, optim
 from torchlite.optim import steps
 from torchlite.optim.optimizer import required
 
