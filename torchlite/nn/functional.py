@@ -24,19 +24,19 @@ __all__ = [
     "tanh",
 ]
 
-_ops = _C._ops
+_op = _C._find_op
 
-linear = _ops.linear
-sigmoid = _ops.sigmoid
-softplus = _ops.softplus
-tanh = _ops.tanh
-mse_loss = _ops.mse_loss
-l1_loss = _ops.l1_loss
+linear = _op("linear")
+sigmoid = _op("sigmoid")
+softplus = _op("softplus")
+tanh = _op("tanh")
+mse_loss = _op("mse_loss")
+l1_loss = _op("l1_loss")
 
-_embedding, _dropout, _relu = _ops.embedding, _ops.dropout, _ops.relu
-_leaky_relu, _elu = _ops.leaky_relu, _ops.elu
-_softmax, _log_softmax = _ops.softmax, _ops.log_softmax
-_cross_entropy, _nll_loss = _ops.cross_entropy, _ops.nll_loss
+_embedding, _dropout = _op("embedding"), _op("dropout")
+_relu, _leaky_relu, _elu = _op("relu"), _op("leaky_relu"), _op("elu")
+_softmax, _log_softmax = _op("softmax"), _op("log_softmax")
+_cross_entropy, _nll_loss = _op("cross_entropy"), _op("nll_loss")
 
 
 # ---- activation ----

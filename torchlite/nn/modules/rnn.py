@@ -17,7 +17,9 @@ from torchlite.utils.typename import typename
 
 __all__ = ["GRU", "LSTM", "RNN", "RNNBase"]
 
-_ops = _C._ops
+_rnn, _lstm, _gru = (_C._find_op(name) for name in ("rnn", "lstm", "gru"))
+_lstm_cell, _gru_cell = _C._find_op("lstm_cell"), _C._find_op("gru_cell")
+_cat, _stack = _C._find_op("cat"), _C._find_op("stack")
 
 
 class RNNBase(Module):
@@ -148,11 +150,11 @@ class RNNBase(Module):
                 output, end = run_layer(input, tuple(s[i] for s in state), weights[i], direction == 1)
                 outputs.append(output)
                 last.append(end)
-            input = outputs[0] if directions == 1 else _ops.cat(outputs, outputs[0].dim() - 1)
+            input = outputs[0] if directions == 1 else _cat(outputs, outputs[0].dim() - 1)
             if self.dropout and self.training and layer < self.num_layers - 1:
                 input = F.dropout(input, self.dropout, True)
         joined = tuple(
-            parts[0].unsqueeze(0) if len(parts) == 1 else _ops.stack(list(parts), 0)
+            parts[0].unsqueeze(0) if len(parts) == 1 else _stack(list(parts), 0)
             for parts in zip(*last, strict=True)
         )
         return input, joined if len(joined) > 1 else joined[0]
@@ -185,11 +187,11 @@ class RNNBase(Module):
             running = batch_sizes[-1]
             for offset, size in reversed(steps):
                 if size > running:
-                    state = tuple(_ops.cat([s, s0[running:size]], 0) for s, s0 in zip(state, initial, strict=True))
+                    state = tuple(_cat([s, s0[running:size]], 0) for s, s0 in zip(state, initial, strict=True))
                     running = size
                 state = self._step(data[offset : offset + size], state, weights)
                 outputs.append(state[0])
-            return _ops.cat(outputs[::-1], 0), state
+            return _cat(outputs[::-1], 0), state
         ended = []  # final states of the sequences that are over, shortest first
         running = batch_sizes[0]
         for offset, size in steps:
@@ -201,8 +203,8 @@ class RNNBase(Module):
             outputs.append(state[0])
         if ended:
             ended.append(state)
-            state = tuple(_ops.cat(list(parts), 0) for parts in zip(*ended[::-1], strict=True))
-        return _ops.cat(outputs, 0), state
+            state = tuple(_cat(list(parts), 0) for parts in zip(*ended[::-1], strict=True))
+        return _cat(outputs, 0), state
 
     def __setstate__(self, state):
         super().__setstate__(state)
@@ -243,7 +245,7 @@ class RNN(RNNBase):
 
     def _layer(self, input, state, weights, reverse):
         b_ih, b_hh = _biases(weights)
-        output, h = _ops.rnn(input, state[0], weights[0], weights[1], b_ih, b_hh, self.nonlinearity, reverse)
+        output, h = _rnn(input, state[0], weights[0], weights[1], b_ih, b_hh, self.nonlinearity, reverse)
         return output, (h,)
 
     def _step(self, input, state, weights):
@@ -266,12 +268,12 @@ class LSTM(RNNBase):
 
     def _layer(self, input, state, weights, reverse):
         b_ih, b_hh = _biases(weights)
-        output, h, c = _ops.lstm(input, state[0], state[1], weights[0], weights[1], b_ih, b_hh, reverse)
+        output, h, c = _lstm(input, state[0], state[1], weights[0], weights[1], b_ih, b_hh, reverse)
         return output, (h, c)
 
     def _step(self, input, state, weights):
         b_ih, b_hh = _biases(weights)
-        return _ops.lstm_cell(F.linear(input, weights[0]), F.linear(state[0], weights[1]), b_ih, b_hh, state[1])
+        return _lstm_cell(F.linear(input, weights[0]), F.linear(state[0], weights[1]), b_ih, b_hh, state[1])
 
 
 class GRU(RNNBase):
@@ -287,9 +289,9 @@ class GRU(RNNBase):
 
     def _layer(self, input, state, weights, reverse):
         b_ih, b_hh = _biases(weights)
-        output, h = _ops.gru(input, state[0], weights[0], weights[1], b_ih, b_hh, reverse)
+        output, h = _gru(input, state[0], weights[0], weights[1], b_ih, b_hh, reverse)
         return output, (h,)
 
     def _step(self, input, state, weights):
         b_ih, b_hh = _biases(weights)
-        return (_ops.gru_cell(F.linear(input, weights[0]), F.linear(state[0], weights[1]), b_ih, b_hh, state[0]),)
+        return (_gru_cell(F.linear(input, weights[0]), F.linear(state[0], weights[1]), b_ih, b_hh, state[0]),)

@@ -11,7 +11,8 @@ from torchlite.nn.parameter import Parameter
 
 __all__ = ["GRUCell", "LSTMCell", "RNNCell", "RNNCellBase"]
 
-_linear, _lstm_cell, _gru_cell = _C._ops.linear, _C._ops.lstm_cell, _C._ops.gru_cell
+_lstm_cell, _gru_cell = _C._find_op("lstm_cell"), _C._find_op("gru_cell")
+_linear = F.linear
 
 
 class RNNCellBase(Module):

@@ -7,7 +7,7 @@ from torchlite.nn.parameter import Parameter
 
 __all__ = ["Embedding"]
 
-_embedding = _C._ops.embedding
+_embedding = _C._find_op("embedding")
 
 
 class Embedding(Module):

@@ -21,7 +21,7 @@ def clip_grad_norm(parameters, max_norm, norm_type=2):
     if norm_type == 2:
         total = math.sqrt(_C._sum_squares(grads))
     elif norm_type == math.inf:
-        total = float(max((grad.abs().max() for grad in grads), default=0.0))
+        total = max((float(grad.abs().max()) for grad in grads), default=0.0)
     else:
         total = sum(float(grad.norm(norm_type)) ** norm_type for grad in grads) ** (1 / norm_type)
     factor = max_norm / (total + 1e-6)

@@ -11,7 +11,7 @@ from torchlite.autograd import Variable
 
 __all__ = ["PackedSequence", "pack_padded_sequence", "pad_packed_sequence"]
 
-_cat = _C._ops.cat
+_cat = _C._find_op("cat")
 
 
 class PackedSequence(namedtuple("PackedSequence", ["data", "batch_sizes"])):
