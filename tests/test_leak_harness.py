@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+import torchlite
+
 pytestmark = pytest.mark.no_leak_check(reason="looks at a pytest session that ran once, in another process")
 
 LEAKS = {
@@ -145,7 +147,7 @@ def file_name(case):
 def run_pytest(folder, *options):
     """Runs the tests of `folder` under the harness; its output, a line for each outcome included."""
     (folder / "pytest.ini").write_text("[pytest]\nmarkers = no_leak_check(reason): exempt\n")
-    path = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
+    path = os.pathsep.join([str(Path(__file__).parent), str(Path(torchlite.__file__).parents[1])])
     environment = {**os.environ, "PYTHONPATH": path, "COLUMNS": "200"}
     command = [sys.executable, "-m", "pytest", "-p", "leak_harness", "-p", "no:cacheprovider",
                "-rA", *options]

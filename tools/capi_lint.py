@@ -4,7 +4,7 @@ Rules, each with the name that its findings carry:
   gc-trio     a type with Py_TPFLAGS_HAVE_GC sets tp_traverse, tp_clear and tp_dealloc
   untrack     the tp_dealloc of such a type calls PyObject_GC_UnTrack before it touches a member
   trashcan    Py_TRASHCAN_BEGIN and Py_TRASHCAN_END alternate within a function
-  refcount    no Py_INCREF and the like outside utils/py_ref.h, unless a `// refcount: why` stands beside it
+  refcount    no Py_INCREF or Py_DECREF outside utils/py_ref.h, unless a `// refcount: why` stands beside it
   pure        a tp_traverse changes no reference count
   swallow     PyErr_Clear() follows PyErr_ExceptionMatches, or has a comment that says why any error may be dropped
   macro       no function-like macro outside ALLOWED_MACROS
@@ -22,7 +22,7 @@ ALLOWED_MACROS = {"TL_INSTANTIATE"}  # explicit instantiations of one template, 
 LAYERS = ["utils", "tensor", "autograd", "ir"]
 TEARDOWN = re.compile(r"_tp_clear\s*\(|\bPy_CLEAR\b|(?:->|\.)~|\btp_free\b|PyObject_GC_Del\b|PyObject_ClearWeakRefs\b"
                       r"|\bdestroy_at\b|Py_TRASHCAN_BEGIN\b")
-REFCOUNT = re.compile(r"\bPy_X?(?:INCREF|DECREF)\b|\bPy_X?SETREF\b|\bPy_CLEAR\b")
+REFCOUNT = re.compile(r"\bPy_X?(?:INCREF|DECREF)\b")
 
 
 class Finding(NamedTuple):
@@ -126,7 +126,7 @@ def lint_text(file: str, text: str, definitions: str | None = None) -> list[Find
         if impure:
             report(offset + impure.start(), "pure", f"tp_traverse calls {impure.group().strip('( ')}")
     for match in re.finditer(r"\bPyErr_Clear\s*\(\s*\)", code):
-        before = code[:match.start()].rsplit("\n", 4)[1:]
+        before = code[:match.start()].split("\n")[-4:]
         if not commented(match.start()) and not any("PyErr_ExceptionMatches" in line for line in before):
             report(match.start(), "swallow", "PyErr_Clear() without a comment that says why")
     for match in re.finditer(r"^[ \t]*#[ \t]*define[ \t]+(\w+)\(", code, re.MULTILINE):

@@ -141,7 +141,10 @@ PyGetSetDef node_getset[] = {
 };
 
 // Node itself is never instantiated; its subtypes bring their own dealloc.
-void node_tp_dealloc(PyObject* o) { PyObject_GC_Del(o); }
+void node_tp_dealloc(PyObject* o) {
+  PyObject_GC_UnTrack(o);
+  PyObject_GC_Del(o);
+}
 
 }  // namespace
 

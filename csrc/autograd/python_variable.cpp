@@ -315,9 +315,9 @@ PyTypeObject VariableBase_Type = {
 };
 
 void set_variable_class(PyTypeObject* type) {
-  Py_INCREF(type);
+  Py_INCREF(type);  // refcount: the global owns its class, the built-in one excepted
   PyTypeObject* old = std::exchange(variable_class, type);
-  if (old != &VariableBase_Type) Py_DECREF(old);
+  if (old != &VariableBase_Type) Py_DECREF(old);  // refcount: see above
 }
 
 void init_variable(PyObject* module) {

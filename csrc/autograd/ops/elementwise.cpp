@@ -33,7 +33,7 @@ struct ErrorState {
     if (ignore) {
       variable = var.release();
     } else {
-      PyErr_Clear();
+      PyErr_Clear();  // a NumPy without these private names: the public way does the same, slower
       errstate = numpy_function("errstate");
     }
   }
@@ -61,10 +61,10 @@ QuietNumpy::~QuietNumpy() {
   ErrorGuard keep;
   const ErrorState& s = error_state();
   if (s.variable) {
-    if (PyContextVar_Reset(s.variable, token_.get()) < 0) PyErr_Clear();
+    if (PyContextVar_Reset(s.variable, token_.get()) < 0) PyErr_Clear();  // a destructor cannot report
   } else {
     PyRef<> done = PyRef<>::steal(PyObject_CallMethod(token_.get(), "__exit__", "OOO", Py_None, Py_None, Py_None));
-    if (!done) PyErr_Clear();
+    if (!done) PyErr_Clear();  // a destructor cannot report
   }
 }
 
