@@ -13,8 +13,9 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdlib>
+#include <exception>
 #include <mutex>
-#include <system_error>
+#include <new>
 #include <thread>
 
 namespace torchlite::kernels {
@@ -47,12 +48,13 @@ struct Pool {
   int wanted = 0;   // workers that may still join the open job
   int inside = 0;   // workers in the job
   int started = 0;  // threads of this pool
-  // Keeps the parent's pool reachable in a forked child. Its threads do not exist there, so it cannot be destroyed.
-  Pool* before_fork = nullptr;
+  Pool* next_abandoned = nullptr;
 };
 
 // Never destroyed: detached workers sleep on it until the process ends.
 std::atomic<Pool*> current_pool{nullptr};
+// Pools of a forked child's ancestors. Their threads do not exist here, so they cannot be destroyed, only kept reachable.
+Pool* abandoned = nullptr;
 thread_local bool in_loop = false;
 
 void worker(Pool* pool) {
@@ -72,23 +74,25 @@ void worker(Pool* pool) {
   }
 }
 
-void reset_after_fork() {
+void abandon_after_fork() {
   in_loop = false;
-  if (Pool* old = current_pool.load()) {
-    Pool* fresh = new Pool;
-    fresh->before_fork = old;
-    current_pool.store(fresh);
+  if (Pool* old = current_pool.exchange(nullptr)) {
+    old->next_abandoned = abandoned;
+    abandoned = old;
   }
 }
 
+// The pool, made on first use; null if there is no memory for it, and loops then run serially.
 Pool* pool() {
-  static const bool registered = [] {
-    current_pool.store(new Pool);
-    pthread_atfork(nullptr, nullptr, reset_after_fork);
-    return true;
-  }();
-  (void)registered;
-  return current_pool.load();
+  static const bool fork_safe = pthread_atfork(nullptr, nullptr, abandon_after_fork) == 0;
+  if (!fork_safe) return nullptr;
+  Pool* current = current_pool.load();
+  if (!current) {
+    Pool* fresh = new (std::nothrow) Pool;
+    if (!fresh || current_pool.compare_exchange_strong(current, fresh)) return fresh;
+    delete fresh;
+  }
+  return current;
 }
 
 // Called with `owner` held. Workers block all signals, so that the interpreter's handlers run on its own threads.
@@ -99,8 +103,8 @@ void start_workers(Pool* p, int count) {
   pthread_sigmask(SIG_SETMASK, &all, &previous);
   try {
     for (; p->started < count; ++p->started) std::thread(worker, p).detach();
-  } catch (const std::system_error&) {
-    // Fewer threads, the same result.
+  } catch (const std::exception&) {
+    // No memory or no more threads: fewer of them, the same result.
   }
   pthread_sigmask(SIG_SETMASK, &previous, nullptr);
 }
@@ -144,6 +148,7 @@ void detail::run_parallel(int64_t n, int64_t grain, LoopBody body, const void* c
   int threads = static_cast<int>(std::min<int64_t>(num_threads(), grains));
   if (threads <= 1 || in_loop) return body(context, 0, n);
   Pool* p = pool();
+  if (!p) return body(context, 0, n);
   std::unique_lock ownership(p->owner, std::try_to_lock);
   if (!ownership) return body(context, 0, n);
   start_workers(p, threads - 1);
