@@ -84,6 +84,7 @@ class Run {
   Run(const Run&) = delete;
 
   std::vector<PyRef<Variable>> execute(std::vector<Root>& roots);
+  bool keeps_graph() const { return keep_graph_; }
   void add_callback(PyRef<> callback) { callbacks_.push_back(std::move(callback)); }
 
  private:
@@ -365,6 +366,8 @@ std::vector<Value> grad_of(const std::vector<Value>& outputs, const std::vector<
     if (grads[k]) out[positions[k]] = Value(std::move(grads[k]));
   return out;
 }
+
+bool backward_keeps_graph() { return !current_run || current_run->keeps_graph(); }
 
 void queue_callback(PyRef<> callback) {
   if (!current_run) runtime_error("queue_callback: no backward is running on this thread");

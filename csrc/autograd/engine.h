@@ -33,6 +33,9 @@ std::vector<Value> grad_of(const std::vector<Value>& outputs, const std::vector<
 // Calls `callback()` once the backward that is running on this thread has succeeded.
 void queue_callback(PyRef<> callback);
 
+// Whether what is saved stays after the backward that is running on this thread; true if none is.
+bool backward_keeps_graph();
+
 extern PyTypeObject ImperativeEngine_Type;
 void init_engine(PyObject* module);
 

@@ -2,6 +2,7 @@
 //
 // A gradient of a Variable that needs one must have that Variable's type, device and size: nothing is cast, broadcast
 // or reshaped on the way.
+#include "autograd/engine.h"
 #include "autograd/functions/basic_ops.h"
 #include "autograd/python_function.h"
 #include "utils/numpy_api.h"
@@ -125,7 +126,7 @@ Gradients apply_legacy_backward(PyFunction* self, Gradients&& grads) {
     PyTuple_SET_ITEM(tensors.get(), static_cast<Py_ssize_t>(i), new_ref(t));
     is_volatile = is_volatile || (grads[i] && grads[i]->is_volatile);
   }
-  PyObject* args[] = {self, tensors.get(), Py_True};
+  PyObject* args[] = {self, tensors.get(), backward_keeps_graph() ? Py_True : Py_False};
   PyRef<> values = as_tuple(check(PyObject_VectorcallMethod(name_do_backward, args, 3, nullptr)));
   size_t expected = self->arguments.size();
   if (static_cast<size_t>(PyTuple_GET_SIZE(values.get())) != expected)

@@ -1,5 +1,6 @@
 #include "autograd/functions/accumulate_grad.h"
 
+#include "autograd/functions/basic_ops.h"
 #include "autograd/hooks.h"
 #include "autograd/ops/op.h"
 
@@ -61,7 +62,8 @@ Gradients accumulate_grad_apply(Node* node, Gradients&& grads) {
   require_matching(v.get(), g->data.get());
   if (!v->grad) {
     if (!g->is_volatile) {
-      v->grad = call<"clone">(Value(g.copy())).take<Variable>();
+      Variable* input = g.get();
+      v->grad = wrap_output(clone(g->data.get()), make_identity_node(input).get(), 0, result_kind(&input, 1));
     } else {
       v->grad = unshared(g.get()) ? std::move(g) : new_volatile(clone(g->data.get()));
     }
