@@ -5,7 +5,10 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from . import _C
+from . import (
+    _C,
+    tensor,  # noqa: F401  (adds the tensors' Python methods)
+)
 from ._C import (  # noqa: F401
     ByteStorage,
     ByteTensor,
@@ -28,7 +31,6 @@ from ._C import (  # noqa: F401
     from_dlpack,
     from_numpy,
 )
-from . import tensor  # noqa: F401  (adds the tensors' Python methods)
 from .autograd import (  # noqa: F401
     Function,
     Variable,
