@@ -1,4 +1,5 @@
 // PyInit__C: the one list of the module's types and functions.
+#include "api/capi.h"
 #include "autograd/engine.h"
 #include "autograd/function.h"
 #include "autograd/functions/accumulate_grad.h"
@@ -73,6 +74,7 @@ PyObject* init_module() {
   init_engine(module.get());
   init_ops(module.get(), functions.get());
   check(PyModule_AddFunctions(module.get(), composite_function_defs().data()));
+  init_capi(module.get());
   check(PyModule_AddObjectRef(module.get(), "_functions", functions.get()));
   return module.release_object();
 }
