@@ -8,7 +8,9 @@
 #include "autograd/ops/op.h"
 #include "autograd/python_function.h"
 #include "autograd/python_variable.h"
+#include "tensor/optim_steps.h"
 #include "tensor/python_tensor.h"
+#include "tensor/random.h"
 #include "tensor/storage.h"
 #include "utils/numpy_api.h"
 
@@ -66,6 +68,8 @@ PyObject* init_module() {
   init_number_slots();
   init_storage(module.get());
   init_tensor(module.get());
+  init_random(module.get());
+  init_optim_steps(module.get());
   init_variable(module.get());
   init_function(functions.get());
   init_accumulate_grad(functions.get());

@@ -6,19 +6,17 @@
 
 namespace torchlite {
 
-// The state of the default generator. The GIL guards it.
+// A Generator of Python: nothing but 16 bytes of state. The GIL guards it.
+struct GeneratorObject : PyObject {
+  kernels::Generator state;
+};
+extern PyTypeObject Generator_Type;
+
+// The state that is drawn from where no generator is given.
 kernels::Generator& default_generator();
-// A copy to draw from without the GIL, while the default generator moves on as if it had drawn itself; `draw` is run
-// on it. Concurrent users never see the same numbers.
 
-// Fill `self` with random numbers of the default generator; integer tensors take whole numbers where that makes sense.
-void fill_uniform(Tensor* self, double low, double high);
-void fill_normal(Tensor* self, double mean, double std);
-void fill_bernoulli(Tensor* self, double p);
-// Whole numbers in [low, high).
-void fill_random(Tensor* self, int64_t low, int64_t high);
-
-// Adds `Generator`, `default_generator`, `manual_seed`, `get_rng_state`, `set_rng_state` and `_randperm`.
+// Adds `Generator`, `default_generator`, `manual_seed`, `get_rng_state`, `set_rng_state`, and to tensors `uniform_`,
+// `normal_`, `bernoulli_`, `random_`, `exponential_`, `log_normal_`, `cauchy_` and `geometric_`.
 void init_random(PyObject* module);
 
 }  // namespace torchlite

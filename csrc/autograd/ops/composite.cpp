@@ -1,12 +1,154 @@
 #include "autograd/ops/composite.h"
 
+#include <array>
+#include <vector>
+
+#include "autograd/ops/op.h"
+#include "autograd/variable.h"
+
 namespace torchlite {
 
-std::span<PyMethodDef> composite_method_defs() { return {}; }
+namespace {
+
+Value operand(PyObject* o, const char* function) {
+  if (!is_variable(o) && !is_tensor(o))
+    type_error("%s: expected a Variable or a tensor, but got %.100s", function, type_name(o));
+  return Value(PyRef<>::borrow(o));
+}
+
+PyObject* tuple_of(const std::vector<Value>& items) { return Value(items).release().release(); }
+
+// Slices of `size` (the last one of what is left) along `dim`.
+PyObject* slices(const Value& self, int64_t size, int dim) {
+  int64_t total = self.sizes()[dim];
+  std::vector<Value> parts;
+  for (int64_t at = 0; at < total; at += size)
+    parts.push_back(call<"narrow">(self, dim, at, std::min(size, total - at)));
+  if (parts.empty()) parts.push_back(call<"narrow">(self, dim, 0, 0));
+  return tuple_of(parts);
+}
+
+int dim_argument(const Value& self, long long dim, const char* function) {
+  if (self.sizes().n == 0) runtime_error("%s: a 0-d tensor has no dimension to take apart", function);
+  return wrap_dim(dim, self.sizes().n);
+}
+
+PyObject* chunk(PyObject* self, PyObject* args, PyObject* kwargs) {
+  return guard([&]() -> PyObject* {
+    static const char* names[] = {"chunks", "dim", nullptr};
+    long long chunks, dim = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "L|L:chunk", const_cast<char**>(names), &chunks, &dim))
+      throw PyError();
+    if (chunks <= 0) runtime_error("chunk: the number of chunks must be positive, but got %lld", chunks);
+    Value x = operand(self, "chunk");
+    int d = dim_argument(x, dim, "chunk");
+    return slices(x, std::max<int64_t>(1, (x.sizes()[d] + chunks - 1) / chunks), d);
+  });
+}
+
+PyObject* split(PyObject* self, PyObject* args, PyObject* kwargs) {
+  return guard([&]() -> PyObject* {
+    static const char* names[] = {"split_size", "dim", nullptr};
+    PyObject* size_object;
+    long long dim = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|L:split", const_cast<char**>(names), &size_object, &dim))
+      throw PyError();
+    Value x = operand(self, "split");
+    int d = dim_argument(x, dim, "split");
+    if (PyIndex_Check(size_object)) {
+      int64_t size = parse_dims(size_object)[0];
+      if (size <= 0)
+        runtime_error("split: the size of the parts must be positive, but got %lld", static_cast<long long>(size));
+      return slices(x, size, d);
+    }
+    std::vector<int64_t> sizes = parse_dims(size_object);
+    int64_t at = 0;
+    for (int64_t size : sizes) at += size;
+    if (at != x.sizes()[d])
+      runtime_error("split: the sizes %s sum to %lld, but dimension %d has size %lld", format_dims(sizes).c_str(),
+                    static_cast<long long>(at), d, static_cast<long long>(x.sizes()[d]));
+    std::vector<Value> parts;
+    at = 0;
+    for (int64_t size : sizes) {
+      parts.push_back(call<"narrow">(x, d, at, size));
+      at += size;
+    }
+    return tuple_of(parts);
+  });
+}
+
+PyObject* unbind(PyObject* self, PyObject* args, PyObject* kwargs) {
+  return guard([&]() -> PyObject* {
+    static const char* names[] = {"dim", nullptr};
+    long long dim = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|L:unbind", const_cast<char**>(names), &dim)) throw PyError();
+    Value x = operand(self, "unbind");
+    int d = dim_argument(x, dim, "unbind");
+    std::vector<Value> parts;
+    for (int64_t i = 0; i < x.sizes()[d]; ++i) parts.push_back(call<"select">(x, d, i));
+    return tuple_of(parts);
+  });
+}
+
+std::vector<int64_t> sizes_of(PyObject* o, const char* function) {
+  Value x = operand(o, function);
+  return {x.sizes().begin(), x.sizes().end()};
+}
+
+PyObject* view_as(PyObject* self, PyObject* other) {
+  return guard(
+      [&]() -> PyObject* { return call<"view">(operand(self, "view_as"), sizes_of(other, "view_as")).release().release(); });
+}
+
+PyObject* expand_as(PyObject* self, PyObject* other) {
+  return guard([&]() -> PyObject* {
+    return call<"expand">(operand(self, "expand_as"), sizes_of(other, "expand_as")).release().release();
+  });
+}
+
+// The function form: the first argument is the tensor.
+template <PyObject* (*Method)(PyObject*, PyObject*, PyObject*)>
+PyObject* function_of(PyObject*, PyObject* args, PyObject* kwargs) {
+  return guard([&]() -> PyObject* {
+    if (PyTuple_GET_SIZE(args) < 1) type_error("expected a Variable or a tensor as the first argument");
+    PyRef<> rest = check(PyTuple_GetSlice(args, 1, PyTuple_GET_SIZE(args)));
+    return Method(PyTuple_GET_ITEM(args, 0), rest.get(), kwargs);
+  });
+}
+
+PyCFunction with_keywords(PyObject* (*f)(PyObject*, PyObject*, PyObject*)) {
+  return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(f));
+}
+
+constexpr int kKeywords = METH_VARARGS | METH_KEYWORDS;
+constexpr const char* kChunkDoc =
+    "chunk(chunks, dim=0) -> tuple\n\nAt most `chunks` views along `dim`, of equal size but for the last.";
+constexpr const char* kSplitDoc =
+    "split(split_size, dim=0) -> tuple\n\nViews along `dim` of a size (the last of what is left), or of given sizes.";
+constexpr const char* kUnbindDoc = "unbind(dim=0) -> tuple\n\nThe slices along `dim`, as views without it.";
+
+}  // namespace
+
+std::span<PyMethodDef> composite_method_defs() {
+  static PyMethodDef defs[] = {
+      {"chunk", with_keywords(chunk), kKeywords, kChunkDoc},
+      {"split", with_keywords(split), kKeywords, kSplitDoc},
+      {"unbind", with_keywords(unbind), kKeywords, kUnbindDoc},
+      {"view_as", view_as, METH_O, "view_as(other)\n\nview(other.size())."},
+      {"expand_as", expand_as, METH_O, "expand_as(other)\n\nexpand(other.size())."},
+      {nullptr, nullptr, 0, nullptr},
+  };
+  return {defs, std::size(defs) - 1};
+}
 
 std::span<PyMethodDef> composite_function_defs() {
-  static PyMethodDef defs[] = {{nullptr, nullptr, 0, nullptr}};
-  return {defs, 0};
+  static PyMethodDef defs[] = {
+      {"chunk", with_keywords(function_of<chunk>), kKeywords, kChunkDoc},
+      {"split", with_keywords(function_of<split>), kKeywords, kSplitDoc},
+      {"unbind", with_keywords(function_of<unbind>), kKeywords, kUnbindDoc},
+      {nullptr, nullptr, 0, nullptr},
+  };
+  return {defs, std::size(defs) - 1};
 }
 
 }  // namespace torchlite

@@ -1,0 +1,384 @@
+// Softmax and the losses. The kernels work on rows of classes: dimension 1 of a 4-d input is first brought to the end.
+#include <cmath>
+
+#include "autograd/ops/nn.h"
+#include "tensor/index_kernels.h"
+#include "tensor/kernels/elementwise.h"
+#include "tensor/kernels/reduce.h"
+#include "tensor/kernels/softmax.h"
+#include "tensor/views.h"
+#include "utils/gil.h"
+
+namespace torchlite {
+
+namespace {
+
+using Sizes = std::vector<int64_t>;
+
+// A tensor of Float or Double with dimension `dim` last, contiguous; the kernels' view of it as rows.
+struct Rows {
+  PyRef<Tensor> tensor;
+  int64_t rows, columns;
+
+  Rows(Tensor* t, int dim, const char* function) {
+    PyRef<Tensor> moved = t->ndim > 1 && dim != t->ndim - 1 ? to_last(t, dim) : PyRef<Tensor>::borrow(t);
+    tensor = floating_operand(moved.get(), function, "input");
+    columns = t->ndim ? t->size(dim) : 1;
+    rows = columns ? t->numel / columns : 0;
+  }
+  static PyRef<Tensor> to_last(const Tensor* t, int dim) {
+    Sizes order;
+    for (int d = 0; d < t->ndim; ++d)
+      if (d != dim) order.push_back(d);
+    order.push_back(dim);
+    return views::permute(t, order);
+  }
+  // `result`, laid out as `tensor`, in the layout and type of the original.
+  static PyRef<Tensor> restore(PyRef<Tensor> result, int dim, DType dtype) {
+    if (result->ndim > 1 && dim != result->ndim - 1) {
+      Sizes order;
+      for (int d = 0; d < result->ndim - 1; ++d) order.push_back(d);
+      order.insert(order.begin() + dim, result->ndim - 1);
+      result = clone(views::permute(result.get(), order).get());
+    }
+    return to_dtype(result.get(), dtype);
+  }
+};
+
+// Runs f(pointer to float or double) on each of the given tensors' elements; all have one type.
+template <class F>
+void with_float(DType dtype, F&& f) {
+  if (dtype == DType::Float) f.template operator()<float>();
+  else f.template operator()<double>();
+}
+
+// The dimension that softmax normalises where none is named.
+int class_dim(Call& c, int argument, const Tensor* t) {
+  if (!c.is_none(argument)) return c.dim(argument, t->ndim);
+  if (t->ndim == 1 || t->ndim == 3) return 0;
+  if (t->ndim == 2 || t->ndim == 4) return 1;
+  runtime_error("%s: without dim, the input has to have 1 to 4 dimensions, but has %d", c.name(), t->ndim);
+}
+int class_dim(Backward& b, int argument, int ndim) {
+  Value dim = b.value(argument);
+  return dim.is_none() ? (ndim == 1 || ndim == 3 ? 0 : 1) : wrap_dim(b.integer(argument), ndim);
+}
+
+template <bool Log>
+Outputs softmax_forward(Call& c) {
+  Tensor* input = c.tensor(0);
+  int dim = class_dim(c, 1, input);
+  Rows x(input, dim, c.name());
+  PyRef<Tensor> y = new_like(x.tensor.get());
+  {
+    GilRelease unlocked(input->numel);
+    with_float(y->dtype, [&]<class T>() {
+      if (Log) kernels::log_softmax(x.tensor->ptr<T>(), y->ptr<T>(), x.rows, x.columns);
+      else kernels::softmax(x.tensor->ptr<T>(), y->ptr<T>(), x.rows, x.columns);
+    });
+  }
+  return Rows::restore(std::move(y), dim, input->dtype);
+}
+
+template <bool Log>
+void softmax_backward(Backward& b) {
+  Value g = b.grad(), y = b.output();
+  int dim = class_dim(b, 1, g.sizes().n);
+  if (b.recording() || g.sizes().n == 0) {
+    if (Log) b.set(0, g - call<"exp">(y) * call<"sum">(g, dim, true));
+    else b.set(0, y * (g - call<"sum">(g * y, dim, true)));
+    return;
+  }
+  Rows gradient(g.tensor(), dim, "softmax"), result(y.tensor(), dim, "softmax");
+  PyRef<Tensor> dx = new_like(gradient.tensor.get());
+  {
+    GilRelease unlocked(dx->numel);
+    with_float(dx->dtype, [&]<class T>() {
+      auto kernel = Log ? kernels::log_softmax_backward<T> : kernels::softmax_backward<T>;
+      kernel(gradient.tensor->ptr<T>(), result.tensor->ptr<T>(), dx->ptr<T>(), gradient.rows, gradient.columns);
+    });
+  }
+  b.set(0, Value(Rows::restore(std::move(dx), dim, g.dtype())));
+}
+
+// ---- nll_loss and cross_entropy -----------------------------------------------------------------------------------
+
+// What both losses are given, checked and in the kernels' form.
+struct ClassLoss {
+  Rows x;
+  PyRef<Tensor> target, weight;
+  bool size_average;
+  int64_t ignore_index;
+
+  ClassLoss(const char* function, Tensor* input, Tensor* target_, Tensor* weight_, bool average, int64_t ignore)
+      : x(checked(function, input, target_), 1, function), size_average(average), ignore_index(ignore) {
+    PyRef<Tensor> wide = as_long(target_, function);
+    target = contiguous(wide.get());
+    if (!weight_) return;
+    if (weight_->ndim != 1 || weight_->numel != x.columns)
+      runtime_error("%s: weight of size %s does not fit %lld classes", function,
+                    format_dims(weight_->sizes()).c_str(), static_cast<long long>(x.columns));
+    PyRef<Tensor> same = to_dtype(weight_, x.tensor->dtype);
+    weight = contiguous(same.get());
+  }
+
+  static Tensor* checked(const char* function, Tensor* input, Tensor* target) {
+    if (input->ndim != 2 && input->ndim != 4)
+      value_error("%s: Expected 2 or 4 dimensions (got %d)", function, input->ndim);
+    bool fits = target->ndim == input->ndim - 1 && target->size(0) == input->size(0);
+    for (int d = 1; fits && d < target->ndim; ++d) fits = target->size(d) == input->size(d + 1);
+    if (!fits)
+      runtime_error("%s: a target of size %s does not fit an input of size %s", function,
+                    format_dims(target->sizes()).c_str(), format_dims(input->sizes()).c_str());
+    return input;
+  }
+
+  template <class T>
+  const T* weights() const {
+    return weight ? weight->ptr<T>() : nullptr;
+  }
+  void refuse(const char* function, int64_t row) const {
+    if (row == kernels::cross_entropy_ok) return;
+    index_error("%s: target %lld at position %lld is out of range for %lld classes", function,
+                static_cast<long long>(target->ptr<int64_t>()[row]), static_cast<long long>(row),
+                static_cast<long long>(x.columns));
+  }
+};
+
+ClassLoss class_loss(Call& c) {
+  return ClassLoss(c.name(), c.tensor(0), c.tensor(1), c.optional_tensor(2), c.boolean(3), c.integer(4));
+}
+
+PyRef<Tensor> single(DType dtype) {
+  int64_t one = 1;
+  return new_tensor(dtype, {&one, 1});
+}
+
+Outputs nll_loss_forward(Call& c) {
+  ClassLoss l = class_loss(c);
+  DType dtype = l.x.tensor->dtype;
+  PyRef<Tensor> loss = single(dtype), total = single(DType::Double);
+  int64_t bad = 0;
+  with_float(dtype, [&]<class T>() {
+    bad = kernels::nll_loss(l.x.tensor->ptr<T>(), l.target->ptr<int64_t>(), l.weights<T>(), l.ignore_index,
+                            l.size_average, l.x.rows, l.x.columns, loss->ptr<T>(), total->ptr<double>());
+  });
+  l.refuse(c.name(), bad);
+  return {to_dtype(loss.get(), c.tensor(0)->dtype), std::move(total)};
+}
+
+// The gradient of nll_loss for a gradient `g` of the loss: constant in the input.
+PyRef<Tensor> nll_gradient(const Sizes& sizes, DType dtype, Tensor* target_, Tensor* weight_, bool average,
+                           int64_t ignore, double total, double g) {
+  PyRef<Tensor> shape = new_tensor(dtype == DType::Half ? DType::Float : dtype, sizes);
+  ClassLoss l("nll_loss", shape.get(), target_, weight_, average, ignore);
+  PyRef<Tensor> dx = new_like(l.x.tensor.get());
+  {
+    GilRelease unlocked(dx->numel);
+    with_float(dx->dtype, [&]<class T>() {
+      kernels::nll_loss_backward<T>(static_cast<T>(g), l.target->ptr<int64_t>(), l.weights<T>(), ignore, average,
+                                    l.x.rows, l.x.columns, total, dx->ptr<T>());
+    });
+  }
+  return Rows::restore(std::move(dx), 1, dtype);
+}
+
+Tensor* optional(const Value& v) { return v.is_none() ? nullptr : v.tensor(); }
+
+double as_number(const Value& v) {
+  PyRef<Tensor> wide = to_dtype(v.tensor(), DType::Double);
+  return *wide->ptr<double>();
+}
+
+void nll_loss_backward(Backward& b) {
+  Value g = b.grad(), target = b.value(1), weight = b.value(2);
+  double total = as_number(b.output(1));
+  auto gradient = [&](double factor) {
+    return nll_gradient(b.sizes(0), b.dtype(0), target.tensor(), optional(weight), b.boolean(3), b.integer(4), total,
+                        factor);
+  };
+  if (b.recording()) b.set(0, g * constant_operand(b, gradient(1)));
+  else b.set(0, Value(gradient(as_number(g))));
+}
+
+Outputs cross_entropy_forward(Call& c) {
+  ClassLoss l = class_loss(c);
+  DType dtype = l.x.tensor->dtype;
+  PyRef<Tensor> loss = single(dtype), total = single(DType::Double);
+  PyRef<Tensor> log_sums = new_tensor(dtype, {&l.x.rows, 1});
+  int64_t bad = 0;
+  {
+    GilRelease unlocked(l.x.tensor->numel);
+    with_float(dtype, [&]<class T>() {
+      bad = kernels::cross_entropy(l.x.tensor->ptr<T>(), l.target->ptr<int64_t>(), l.weights<T>(), l.ignore_index,
+                                   l.size_average, l.x.rows, l.x.columns, loss->ptr<T>(), log_sums->ptr<T>(),
+                                   total->ptr<double>());
+    });
+  }
+  l.refuse(c.name(), bad);
+  return {to_dtype(loss.get(), c.tensor(0)->dtype), std::move(log_sums), std::move(total)};
+}
+
+// The weight of each row's term in the loss, as a tensor that broadcasts against the input: (N, 1) or (N, 1, H, W).
+PyRef<Tensor> row_weights(const ClassLoss& l, double total, DType dtype) {
+  Sizes sizes(l.target->sizes().begin(), l.target->sizes().end());
+  sizes.insert(sizes.begin() + 1, 1);
+  PyRef<Tensor> out = new_tensor(l.x.tensor->dtype, sizes);
+  const int64_t* target = l.target->ptr<int64_t>();
+  with_float(out->dtype, [&]<class T>() {
+    const T* w = l.weights<T>();
+    for (int64_t i = 0; i < out->numel; ++i) {
+      double value = target[i] == l.ignore_index ? 0.0 : w ? static_cast<double>(w[target[i]]) : 1.0;
+      out->ptr<T>()[i] = static_cast<T>(l.size_average ? value / total : value);
+    }
+  });
+  return to_dtype(out.get(), dtype);
+}
+
+void cross_entropy_backward(Backward& b) {
+  Value g = b.grad(), x = b.value(0), target = b.value(1), weight = b.value(2);
+  bool average = b.boolean(3);
+  int64_t ignore = b.integer(4);
+  double total = as_number(b.output(2));
+  ClassLoss l("cross_entropy", x.tensor(), target.tensor(), optional(weight), average, ignore);
+  if (b.recording()) {
+    // weight (softmax(x) - onehot(target)), row by row
+    Value weights = constant_operand(b, row_weights(l, total, x.dtype()));
+    Sizes sizes(x.sizes().begin(), x.sizes().end());
+    Value onehot = constant_operand(
+        b, nll_gradient(sizes, x.dtype(), target.tensor(), optional(weight), average, ignore, total, 1));
+    b.set(0, g * (call<"softmax">(x, 1) * weights + onehot));
+    return;
+  }
+  Value log_sums = b.output(1);
+  PyRef<Tensor> dx = new_like(l.x.tensor.get());
+  double factor = as_number(g);
+  {
+    GilRelease unlocked(dx->numel);
+    with_float(dx->dtype, [&]<class T>() {
+      kernels::cross_entropy_backward<T>(static_cast<T>(factor), l.x.tensor->ptr<T>(), l.target->ptr<int64_t>(),
+                                         l.weights<T>(), ignore, average, l.x.rows, l.x.columns,
+                                         log_sums.tensor()->ptr<T>(), total, dx->ptr<T>());
+    });
+  }
+  b.set(0, Value(Rows::restore(std::move(dx), 1, x.dtype())));
+}
+
+// ---- differences --------------------------------------------------------------------------------------------------
+
+// input - target in Float or Double, both contiguous.
+PyRef<Tensor> difference(Call& c) {
+  Tensor *input = c.tensor(0), *target = c.tensor(1);
+  if (!(input->sizes() == target->sizes()))
+    runtime_error("%s: input of size %s and target of size %s must have one size", c.name(),
+                  format_dims(input->sizes()).c_str(), format_dims(target->sizes()).c_str());
+  if (input->dtype != target->dtype)
+    type_error("%s: input and target must have one type, but input is %s and target is %s", c.name(),
+               info(input->dtype).name, info(target->dtype).name);
+  PyRef<Tensor> x = floating_operand(input, c.name(), "input"), t = floating_operand(target, c.name(), "target");
+  PyRef<Tensor> d = new_like(x.get());
+  GilRelease unlocked(d->numel);
+  with_float(d->dtype, [&]<class T>() {
+    kernels::binary_kernel<T>(kernels::BinaryKind::Sub).same(x->ptr<T>(), t->ptr<T>(), d->ptr<T>(), d->numel);
+  });
+  return d;
+}
+
+PyRef<Tensor> loss_of(Call& c, double sum, int64_t numel, int average) {
+  int64_t one = 1;
+  return new_full(c.tensor(0)->dtype, {&one, 1}, c.boolean(average) ? sum / static_cast<double>(numel) : sum);
+}
+
+// The factor that turns a sum over the elements of `g` into their mean, if argument i asks for it.
+double mean_factor(Backward& b, const Value& difference, int i) {
+  return b.boolean(i) ? 1.0 / static_cast<double>(difference.sizes().product()) : 1.0;
+}
+
+void set_both(Backward& b, Value g) {
+  if (b.needs(1)) b.set(1, -g);
+  if (b.needs(0)) b.set(0, std::move(g));
+}
+
+Outputs mse_loss_forward(Call& c) {
+  PyRef<Tensor> d = difference(c);
+  double sum = 0;
+  with_float(d->dtype, [&]<class T>() { sum = kernels::sum_squares(d->ptr<T>(), d->numel); });
+  return loss_of(c, sum, d->numel, 2);
+}
+void mse_loss_backward(Backward& b) {
+  Value d = b.value(0) - b.value(1);
+  set_both(b, d * (b.grad() * (2 * mean_factor(b, d, 2))));
+}
+
+Outputs l1_loss_forward(Call& c) {
+  PyRef<Tensor> d = difference(c);
+  double sum = 0;
+  with_float(d->dtype, [&]<class T>() {
+    const T* p = d->ptr<T>();
+    for (int64_t i = 0; i < d->numel; ++i) sum += std::fabs(static_cast<double>(p[i]));
+  });
+  return loss_of(c, sum, d->numel, 2);
+}
+void l1_loss_backward(Backward& b) {
+  Value d = b.value(0) - b.value(1);
+  set_both(b, call<"sign">(d) * (b.grad() * mean_factor(b, d, 2)));
+}
+
+// d^2 / 2 where |d| < 1, else |d| - 1/2
+Outputs smooth_l1_loss_forward(Call& c) {
+  PyRef<Tensor> d = difference(c);
+  double sum = 0;
+  with_float(d->dtype, [&]<class T>() {
+    const T* p = d->ptr<T>();
+    for (int64_t i = 0; i < d->numel; ++i) {
+      double a = std::fabs(static_cast<double>(p[i]));
+      sum += a < 1 ? 0.5 * a * a : a - 0.5;
+    }
+  });
+  return loss_of(c, sum, d->numel, 2);
+}
+void smooth_l1_loss_backward(Backward& b) {
+  Value d = b.value(0) - b.value(1);
+  set_both(b, call<"clamp">(d, -1.0, 1.0) * (b.grad() * mean_factor(b, d, 2)));
+}
+
+}  // namespace
+
+std::vector<Row> loss_rows() {
+  constexpr uint32_t kConstants = in(1) | in(2) | in(3) | in(4);
+  return {
+      {"softmax(Tensor input, int? dim=None)",
+       "exp(x) / sum(exp(x)) along dim; by default along dimension 0 of a 1-d or 3-d input, 1 of a 2-d or 4-d one.",
+       softmax_forward<false>, softmax_backward<false>, {out() | in(1)}, kNoMethod},
+      {"log_softmax(Tensor input, int? dim=None)", "log(softmax(input, dim)), without overflow.", softmax_forward<true>,
+       softmax_backward<true>, {out() | in(1)}, kNoMethod},
+      {.signature = "nll_loss(Tensor input, Tensor target, Tensor? weight=None, bool size_average=True, "
+                    "int ignore_index=-100)",
+       .doc = "Negative log likelihood of the classes `target` (N or N, H, W) under log-probabilities `input` (N, C or "
+              "N, C, H, W), of size (1,). IndexError for a class out of range.",
+       .forward = nll_loss_forward,
+       .backward = nll_loss_backward,
+       .uses = {kConstants | out(1)},
+       .flags = kKeepSizes | kNoMethod,
+       .hidden_outputs = 1},
+      {.signature = "cross_entropy(Tensor input, Tensor target, Tensor? weight=None, bool size_average=True, "
+                    "int ignore_index=-100)",
+       .doc = "nll_loss(log_softmax(input, 1), target, ...) in one pass, of size (1,).",
+       .forward = cross_entropy_forward,
+       .backward = cross_entropy_backward,
+       .uses = {in(0) | kConstants | out(1) | out(2)},
+       .flags = kNoMethod,
+       .hidden_outputs = 2},
+      {"mse_loss(Tensor input, Tensor target, bool size_average=True)",
+       "The mean (or sum) of (input - target)^2, of size (1,).", mse_loss_forward, mse_loss_backward,
+       {in(0) | in(1) | in(2), in(0) | in(1) | in(2)}, kNoMethod},
+      {"l1_loss(Tensor input, Tensor target, bool size_average=True)",
+       "The mean (or sum) of |input - target|, of size (1,).", l1_loss_forward, l1_loss_backward,
+       {in(0) | in(1) | in(2), in(0) | in(1) | in(2)}, kNoMethod},
+      {"smooth_l1_loss(Tensor input, Tensor target, bool size_average=True)",
+       "The mean (or sum) of d^2 / 2 where |d| < 1, |d| - 1/2 elsewhere, d = input - target; of size (1,).",
+       smooth_l1_loss_forward, smooth_l1_loss_backward, {in(0) | in(1) | in(2), in(0) | in(1) | in(2)}, kNoMethod},
+  };
+}
+
+}  // namespace torchlite

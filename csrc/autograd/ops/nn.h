@@ -1,0 +1,18 @@
+// Shared by the rows of networks.
+#pragma once
+
+#include <vector>
+
+#include "autograd/ops/op.h"
+
+namespace torchlite {
+
+// `t` contiguous and in Float or Double: Half is widened. TypeError for integers, naming function and argument.
+PyRef<Tensor> floating_operand(Tensor* t, const char* function, const char* argument);
+// A tensor without history as an operand of the gradient's own operations.
+Value constant_operand(const Backward& b, PyRef<Tensor> t);
+
+// Softmax and the losses (loss.cpp).
+std::vector<Row> loss_rows();
+
+}  // namespace torchlite
