@@ -63,11 +63,6 @@ Outputs relu_forward(Call& c) {
   return apply_ufunc(maximum, {x, zero.get()}, c.out);
 }
 
-// The gradient of relu and leaky_relu is read off the output, so that the in-place forms work: the signs must agree.
-void require_slope(Call& c, double slope) {
-  if (slope < 0) value_error("%s: negative_slope must not be negative, but got %S", c.name(), c.args[1]);
-}
-
 }  // namespace
 
 std::span<const Row> activation_rows() {
@@ -135,20 +130,19 @@ std::span<const Row> activation_rows() {
        .uses = {in(1), 0},
        .flags = kHidden},
       {.signature = "leaky_relu(Tensor self, Scalar negative_slope=0.01)",
-       .doc = "self where positive, else negative_slope * self. ValueError for a negative slope.",
+       .doc = "self where positive, else negative_slope * self.",
        .forward = [](Call& c) -> Outputs {
          double slope = c.number(1);
-         require_slope(c, slope);
          return map(c.tensor(0), c.out, [slope]<class T>(const T* x, T* y, int64_t n) {
            kernels::leaky_relu(x, static_cast<T>(slope), y, n);
          });
        },
        .backward =
-           [](Backward& b) { b.set(0, call<"leaky_relu_backward">(b.grad(), b.output(), b.value(1))); },
-       .uses = {out() | in(1)},
+           [](Backward& b) { b.set(0, call<"leaky_relu_backward">(b.grad(), b.value(0), b.value(1))); },
+       .uses = {in(0) | in(1)},
        .flags = kInPlace},
-      {.signature = "leaky_relu_backward(Tensor grad, Tensor output, Scalar negative_slope)",
-       .doc = "grad where output > 0, else negative_slope * grad.",
+      {.signature = "leaky_relu_backward(Tensor grad, Tensor self, Scalar negative_slope)",
+       .doc = "grad where self > 0, else negative_slope * grad.",
        .forward = [](Call& c) -> Outputs {
          double slope = c.number(2);
          return map_backward(c, [slope]<class T>(const T* g, const T* x, T* dx, int64_t n) {

@@ -168,6 +168,17 @@ void fill_number_slots(PyNumberMethods& n, bool variable) {
   n.nb_inplace_add = in_place_slot<"add">;
   n.nb_inplace_subtract = in_place_slot<"sub">;
   n.nb_inplace_multiply = in_place_slot<"mul">;
+  n.nb_and = binary_slot<"bitwise_and">;
+  n.nb_or = binary_slot<"bitwise_or">;
+  n.nb_xor = binary_slot<"bitwise_xor">;
+  n.nb_lshift = binary_slot<"lshift">;
+  n.nb_rshift = binary_slot<"rshift">;
+  n.nb_invert = unary_slot<"bitwise_not">;
+  n.nb_inplace_and = in_place_slot<"bitwise_and">;
+  n.nb_inplace_or = in_place_slot<"bitwise_or">;
+  n.nb_inplace_xor = in_place_slot<"bitwise_xor">;
+  n.nb_inplace_lshift = in_place_slot<"lshift">;
+  n.nb_inplace_rshift = in_place_slot<"rshift">;
   n.nb_inplace_power = variable ? variable_in_place_power : tensor_in_place_power;
   // The era's Variables have no in-place division: `v /= 2` makes a new Variable.
   if (!variable) n.nb_inplace_true_divide = in_place_slot<"div">;

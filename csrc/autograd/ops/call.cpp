@@ -149,10 +149,17 @@ void save_outputs(const Op& op, OpNode* node, const Outputs& outputs, Variable* 
   }
 }
 
-PyRef<> pack(const Op& op, PyRef<>* results) {
-  if (op.row->outputs == 1) return std::move(results[0]);
-  PyRef<> tuple = check(PyTuple_New(op.row->outputs));
-  for (int k = 0; k < op.row->outputs; ++k) PyTuple_SET_ITEM(tuple.get(), k, results[k].release());
+// How many visible results this call has: a row may leave out its last ones (max without a dim has no indices).
+int count_results(const Op& op, const Outputs& outputs) {
+  int n = 1;
+  while (n < op.row->outputs && outputs.v[n]) ++n;
+  return n;
+}
+
+PyRef<> pack(PyRef<>* results, int n) {
+  if (n == 1) return std::move(results[0]);
+  PyRef<> tuple = check(PyTuple_New(n));
+  for (int k = 0; k < n; ++k) PyTuple_SET_ITEM(tuple.get(), k, results[k].release());
   return tuple;
 }
 
@@ -162,17 +169,18 @@ PyRef<> wrap_outputs(const Op& op, PyObject* const* args, Scan& s, Outputs& outp
   bool executable = s.any_grad && !s.any_volatile && grad_enabled && op.differentiable();
   PyRef<OpNode> node;
   uint32_t mask = 0;
+  int n_results = count_results(op, outputs);
   if (executable) {
     mask = used_by_gradients(op, args, s.variables);
     node = record(op, args, s, outputs.v[0].get(), mask);
     save_arguments(op, args, node.get());
     if (op.row->outputs > 1)
-      for (int k = 0; k < op.row->outputs; ++k) extra(node.get()).outputs.push_back(info_of(outputs.v[k].get()));
+      for (int k = 0; k < n_results; ++k) extra(node.get()).outputs.push_back(info_of(outputs.v[k].get()));
   } else if (!s.any_volatile && grad_enabled) {
     node = new_op_node(op, s.n_variables, 0, false);
   }
   const Storage* source = (s.variables & 1) && 0 != op.list_index ? as_variable(args[0])->data->storage.get() : nullptr;
-  for (int k = 0; k < op.row->outputs; ++k) {
+  for (int k = 0; k < n_results; ++k) {
     bool shares = outputs.v[k]->storage.get() == source;
     PyRef<Tensor> data = PyRef<Tensor>::borrow(outputs.v[k].get());
     PyRef<Variable> v;
@@ -190,7 +198,7 @@ PyRef<> wrap_outputs(const Op& op, PyObject* const* args, Scan& s, Outputs& outp
   }
   if (executable && mask) save_outputs(op, node.get(), outputs, variables, count_saved(op, args, mask));
   if (node) PyObject_GC_Track(node.get());
-  return pack(op, results);
+  return pack(results, n_results);
 }
 
 Outputs forward(const Op& op, PyObject* const* raw, Tensor* out) {
@@ -224,8 +232,9 @@ PyRef<> call_op(const Op& op, PyObject* const* args) {
   if (s.variables) return wrap_outputs(op, args, s, outputs);
   if (op.row->outputs == 1) return std::move(outputs.v[0]);
   PyRef<> results[kMaxOutputs];
-  for (int k = 0; k < op.row->outputs; ++k) results[k] = std::move(outputs.v[k]);
-  return pack(op, results);
+  int n_results = count_results(op, outputs);
+  for (int k = 0; k < n_results; ++k) results[k] = std::move(outputs.v[k]);
+  return pack(results, n_results);
 }
 
 PyRef<> call_op_in_place(const Op& op, PyObject* const* args) {

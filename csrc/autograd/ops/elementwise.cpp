@@ -166,6 +166,11 @@ PyRef<Tensor> loop_operand(Tensor* t, DType dtype, Dims sizes) {
 
 Value zeros_like(const Value& g) { return Value(new_zeros(g.dtype(), g.sizes())); }
 
+Value constant_beside(const Value& x, PyRef<Tensor> t) {
+  if (is_variable(x.object())) return Value(new_leaf(std::move(t)));
+  return Value(std::move(t));
+}
+
 // ---- binary -------------------------------------------------------------------------------------------------------
 
 namespace {

@@ -93,6 +93,8 @@ inline void with_elements(Tensor* t, F&& f) {
 }
 // A zero gradient for a tensor argument like `g`.
 Value zeros_like(const Value& g);
+// A tensor as an operand beside `x`: a Variable if `x` is one.
+Value constant_beside(const Value& x, PyRef<Tensor> t);
 // condition ? a : b for Values.
 inline Value select(const Value& condition, const Value& a, const Value& b) {
   return call<"where">(condition, a, b);
