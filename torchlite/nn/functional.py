@@ -54,7 +54,9 @@ def leaky_relu(input, negative_slope=0.01, inplace=False):
 
 def elu(input, alpha=1.0, inplace=False):
     """x where x > 0, else `alpha` * (exp(x) - 1), elementwise (https://arxiv.org/abs/1511.07289)."""
-    return input.elu_(alpha) if inplace else _elu(input, alpha)
+    if not inplace:
+        return _elu(input, alpha)
+    return input.copy_(_elu(input.clone(), alpha))  # the gradient needs the input as it was
 
 
 def _softmax_dim(name, input):
