@@ -68,7 +68,7 @@ def test_a_gradient_of_another_type_is_refused(run, gradient, name):
 
 
 @either
-@pytest.mark.parametrize("kind", [Variable, np.asarray, lambda a: Variable(a).data], ids=["variable", "array", "tensor"])
+@pytest.mark.parametrize("kind", [Variable, np.asarray, lambda a: Variable(a).data], ids=["var", "array", "tensor"])
 @pytest.mark.parametrize("shape, wrong", [((2,), (3,)), ((20,), (1,)), ((1, 3), (3,)), ((2, 3), (6,))])
 def test_a_gradient_of_another_size_is_refused_naming_both(run, kind, shape, wrong):
     x = leaf(np.ones(shape))
