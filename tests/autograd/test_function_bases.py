@@ -70,6 +70,30 @@ def test_a_nested_function_with_one_result():
     assert values(a.grad) == [1] and values(b.grad) == [1]
 
 
+@pytest.mark.parametrize(
+    "result, expected",
+    [
+        (lambda g: ([g, None, g * 2], g * 3), [1, 2, 3]),
+        (lambda g: (None, g * 3), [None, None, 3]),
+        (lambda g: ([None, None, g], None), [None, 1, None]),
+        (lambda g: (g, g * 2, g * 3), [1, 2, 3]),
+    ],
+    ids=["nested", "none for a part", "none for leaves", "flat"],
+)
+def test_gradients_are_nested_as_the_inputs_or_flat(result, expected):
+    class Sum(NestedIOFunction):
+        def forward_extended(self, part, c):
+            return part[0] + part[2] + c
+
+        def backward_extended(self, g):
+            return result(g)
+
+    inputs = a, b, c = [leaf([1.0]) for _ in range(3)]
+    y = Sum()([a, None, b], c)
+    (y[0] if isinstance(y, tuple) else y).backward()
+    assert [None if v.grad is None else values(v.grad)[0] for v in inputs] == expected
+
+
 @pytest.mark.parametrize("bad", [3, "text", {"a": 1}])
 def test_a_nested_function_refuses_other_leaves(bad):
     name = re.escape(type(bad).__name__)
@@ -98,7 +122,9 @@ def test_a_nested_function_marks_dirty_and_non_differentiable_tensors():
 
 class Draw(StochasticFunction):
     def forward(self, x):
-        return x.clone()
+        y = x.clone()
+        self.mark_non_differentiable(y)
+        return y
 
     def backward(self, reward):
         return reward * 10
@@ -132,12 +158,12 @@ def test_a_stochastic_function_is_reinforced_once():
         y.reinforce(1)
 
 
-def test_the_reward_is_dropped_after_a_backward_that_frees_the_graph():
+def test_the_reward_is_dropped_unless_it_is_to_be_retained():
     y = Draw()(leaf([1.0]))
     y.reinforce(1)
-    y.backward(retain_graph=True)
+    y.grad_fn._do_backward((), True)
     assert y.grad_fn.reward is not None
-    y.backward()
+    y.grad_fn._do_backward((), False)
     assert y.grad_fn.reward is None
 
 

@@ -1,5 +1,7 @@
 """Hooks of Variables, as `register_hook` gives them."""
 
+import weakref
+
 import pytest
 from leaves import constant, leaf, values
 from python_functions import Mul, Scale, Split
@@ -67,3 +69,49 @@ def test_a_hook_result_with_history_makes_the_gradient_differentiable():
     (gx,) = grad(z, x, constant([1.0]), create_graph=True)
     assert values(gx) == [3]
     assert values(grad(gx, x, constant([1.0]))[0]) == [1]
+
+
+# ---- retain_grad ---------------------------------------------------------------------------------------------------
+
+
+def test_retain_grad_stores_the_gradient_of_an_interior_variable():
+    x = leaf([2.0])
+    y = Scale.apply(x, 3)
+    y.retain_grad()
+    y.retain_grad()
+    z = Mul.apply(y, y)
+    z.backward(retain_graph=True)
+    assert values(y.grad) == [12] and values(x.grad) == [36]
+    z.backward()
+    assert values(y.grad) == [24]
+
+
+def test_retain_grad_can_be_differentiated_with_create_graph():
+    x = leaf([2.0])
+    y = Scale.apply(x, 3)
+    y.retain_grad()
+    Mul.apply(y, y).backward(create_graph=True)
+    assert values(grad(y.grad, x)[0]) == [6]
+    y.grad = x.grad = None
+
+
+def test_retain_grad_does_nothing_on_a_leaf():
+    x = leaf([2.0])
+    x.retain_grad()
+    assert not x._backward_hooks
+    constant([2.0]).retain_grad()
+
+
+def test_retain_grad_needs_a_variable_that_requires_grad():
+    with pytest.raises(RuntimeError, match="can't retain_grad on Variable that has requires_grad=False"):
+        Scale.apply(constant([1.0]), 2).retain_grad()
+
+
+def test_retain_grad_does_not_keep_the_variable_alive():
+    y = Scale.apply(leaf([2.0]), 3)
+    y.retain_grad()
+    z = Scale.apply(y, 2)
+    reference = weakref.ref(y)
+    del y
+    assert reference() is None
+    z.backward()

@@ -12,11 +12,14 @@ from .variable import Variable
 
 
 def seed(output: Variable, gradient: Any, volatile: bool) -> Variable | None:
-    """The gradient that backward starts from at ``output``: one made of ``gradient`` or, if that is None, a one."""
-    data = output.data
+    """The gradient that backward starts from at ``output``: a Variable of ``gradient`` or, if that is None, of a one.
+
+    That it has the output's size and type is checked by the engine.
+    """
     if gradient is None:
         if not output.requires_grad:
             return None  # the engine says what is wrong with that
+        data = output.data
         if data.numel() != 1:
             raise RuntimeError("grad can be implicitly created only for scalar outputs")
         return Variable(data.new(data.size()).fill_(1), volatile=volatile)
@@ -27,10 +30,6 @@ def seed(output: Variable, gradient: Any, volatile: bool) -> Variable | None:
         gradient = Variable(gradient, volatile=volatile)
     else:
         raise TypeError("gradients can be either Tensors, Variables or None, but got " + type(gradient).__name__)
-    if gradient.data.size() != data.size():
-        raise RuntimeError(
-            f"gradient of size {tuple(gradient.data.size())} given for an output of size {tuple(data.size())}"
-        )
     return gradient
 
 

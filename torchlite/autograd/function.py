@@ -184,6 +184,24 @@ def _flatten(obj: Any, leaf_type: type, keep_none: bool = False) -> Iterator[Any
         )
 
 
+def _flatten_like(obj: Any, structure: Any) -> Iterator[Any]:
+    """The leaves of ``obj`` that stand where ``structure`` has leaves; None in place of a part is None for each of its
+    leaves. ValueError if ``obj`` is nested differently.
+    """
+    if structure is None:
+        return
+    if not isinstance(structure, (list, tuple)):
+        yield obj
+    elif obj is None:
+        for element in structure:
+            yield from _flatten_like(None, element)
+    elif isinstance(obj, (list, tuple)):
+        for part, element in zip(obj, structure, strict=True):
+            yield from _flatten_like(part, element)
+    else:
+        raise ValueError("nested differently")
+
+
 def _unflatten(leaves: Iterator[Any], structure: Any) -> Any:
     """Nests ``leaves`` as the leaves of ``structure`` are; a None there stays None."""
     if structure is None:
@@ -197,7 +215,7 @@ class NestedIOFunction(Function):
     """An old-style Function on nested lists and tuples of Variables and None.
 
     Override ``forward_extended(*nested_tensors)``, which returns nested tensors, and
-    ``backward_extended(*nested_gradients)``, which returns gradients nested as the inputs were.
+    ``backward_extended(*nested_gradients)``, which returns gradients nested as the inputs were, or flat.
     ``save_for_backward`` takes nested tensors and ``saved_tensors`` gives them back in the same nesting.
     """
 
@@ -205,11 +223,9 @@ class NestedIOFunction(Function):
         from .variable import Variable
 
         flat = tuple(_flatten(inputs, Variable))
-        self._nested_input = inputs
-        try:
-            outputs = super()._do_forward(*flat)
-        finally:
-            self.__dict__.pop("_nested_input", None)
+        # Here and below only the nesting is kept, with numbers for leaves.
+        self._nested_input = _unflatten(iter(range(len(flat))), inputs)
+        outputs = super()._do_forward(*flat)
         if not isinstance(outputs, tuple):
             outputs = (outputs,)
         return _unflatten(iter(outputs), self._nested_output)
@@ -218,17 +234,12 @@ class NestedIOFunction(Function):
 
     def _do_backward(self, gradients, retain_variables):
         self.retain_variables = retain_variables
-        result = super()._do_backward(gradients, retain_variables)
-        if not retain_variables:
-            self.__dict__.pop("_nested_output", None)
-            self.__dict__.pop("_to_save_nested", None)
-        return result
+        return super()._do_backward(gradients, retain_variables)
 
     def forward(self, *tensors: Any) -> Any:
         nested = _unflatten(iter(tensors), self._nested_input)
         result = self.forward_extended(*nested)
         flat = tuple(_flatten(result, _C._TensorBase))
-        # Only the nesting of the outputs is kept, not the tensors.
         self._nested_output = _unflatten(iter(range(len(flat))), result)
         return flat
 
@@ -236,7 +247,14 @@ class NestedIOFunction(Function):
         nested = _unflatten(iter(gradients), self._nested_output)
         if not isinstance(nested, (list, tuple)):
             nested = (nested,)
-        return tuple(_flatten(self.backward_extended(*nested), _C._TensorBase, keep_none=True))
+        result = self.backward_extended(*nested)
+        if not isinstance(result, tuple):
+            result = (result,)
+        try:
+            return tuple(_flatten_like(result, self._nested_input))
+        except ValueError:
+            # One gradient per input in some other nesting.
+            return tuple(_flatten(result, _C._TensorBase, keep_none=True))
 
     def save_for_backward(self, *nested_tensors):
         flat = tuple(_flatten(nested_tensors, _C._TensorBase))

@@ -6,6 +6,7 @@ Properties, operators and methods come from ``_C._VariableBase``; this class add
 from __future__ import annotations
 
 import copy
+import weakref
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
@@ -37,6 +38,24 @@ def _attributes(variable: Variable) -> dict[str, Any]:
 def _rebuild(cls: type, data: Any) -> Any:
     """A leaf of class ``cls``, made without calling the constructor of a subclass."""
     return _C._VariableBase.__new__(cls, data)
+
+
+class _RetainGrad:
+    """The hook of ``retain_grad``: adds up the gradients of an interior Variable, which it does not keep alive."""
+
+    def __init__(self, variable: Variable):
+        self.variable = weakref.ref(variable)
+
+    def __call__(self, gradient: Variable) -> None:
+        v = self.variable()
+        if v is None:
+            return
+        if v.grad is None:
+            v.grad = gradient.clone()
+        elif v.grad.volatile:
+            v.grad.data.add_(gradient.data)
+        else:
+            v.grad = v.grad + (Variable(gradient.data) if gradient.volatile else gradient)
 
 
 class Variable(_C._VariableBase):
@@ -94,6 +113,19 @@ class Variable(_C._VariableBase):
         handle = RemovableHandle(hooks)
         hooks[handle.id] = hook
         return handle
+
+    def retain_grad(self) -> None:
+        """Makes backward store the gradient of this interior Variable in ``grad`` too, as it does for leaves.
+
+        Does nothing on leaves and when repeated. RuntimeError if the Variable doesn't require grad.
+        """
+        if self.is_leaf:
+            return
+        if not self.requires_grad:
+            raise RuntimeError("can't retain_grad on Variable that has requires_grad=False")
+        hooks = self._backward_hooks
+        if hooks is None or not any(isinstance(hook, _RetainGrad) for hook in hooks.values()):
+            self.register_hook(_RetainGrad(self))
 
     def reinforce(self, reward: Any) -> None:
         """Gives the stochastic Function that made this Variable its reward: a tensor of this size, or a number."""
