@@ -39,7 +39,7 @@ from .autograd import (  # noqa: F401
     no_grad,
     set_grad_enabled,
 )
-from .tensor import set_printoptions  # noqa: F401
+from .tensor import set_printoptions  # noqa: F401  (the import adds the tensors' Python methods)
 from .version import __version__  # noqa: F401
 
 Tensor = FloatTensor

@@ -24,13 +24,7 @@ struct View {
   PyRef<Tensor> of(Tensor* t) const { return new_view(t, {sizes, n}, {strides, n}, offset); }
 };
 
-bool is_int_item(PyObject* o) {
-  if (PyLong_Check(o)) return !PyBool_Check(o);
-  // Tensors, arrays and Variables have `__index__` too; they are advanced.
-  return PyIndex_Check(o) && !PySequence_Check(o) && !PyMapping_Check(o) && !PyArray_IsScalar(o, Bool);
-}
-
-bool is_basic_item(PyObject* o) { return is_int_item(o) || PySlice_Check(o) || o == Py_None || o == Py_Ellipsis; }
+bool is_basic_item(PyObject* o) { return is_int(o) || PySlice_Check(o) || o == Py_None || o == Py_Ellipsis; }
 
 int64_t wrap_index(int64_t i, int64_t size, int dim) {
   if (i < -size || i >= size)
@@ -150,6 +144,12 @@ PyRef<> advanced_item(Tensor* t, PyObject* key) {
 bool is_number(PyObject* o) { return PyFloat_Check(o) || PyLong_Check(o) || PyArray_CheckScalar(o); }
 
 }  // namespace
+
+bool is_int(PyObject* o) {
+  if (PyLong_Check(o)) return !PyBool_Check(o);
+  // Tensors, arrays and Variables have `__index__` too.
+  return PyIndex_Check(o) && !PySequence_Check(o) && !PyMapping_Check(o) && !PyArray_IsScalar(o, Bool);
+}
 
 void store_number(char* p, DType dtype, PyObject* number) {
   PyRef<> value;

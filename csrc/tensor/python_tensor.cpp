@@ -96,11 +96,10 @@ PyRef<Tensor> construct_tensor(DType dtype, PyObject* const* args, Py_ssize_t n,
   }
   if (n <= kMaxDim) {
     std::vector<int64_t> sizes;
-    for (Py_ssize_t i = 0; i < n && PyIndex_Check(args[i]) && !is_tensor(args[i]); ++i)
-      sizes.push_back(parse_dims(args[i])[0]);
+    for (Py_ssize_t i = 0; i < n && is_int(args[i]); ++i) sizes.push_back(parse_dims(args[i])[0]);
     if (static_cast<Py_ssize_t>(sizes.size()) == n) return uninitialised(dtype, sizes, name);
   }
-  if (n == 1 && !PyUnicode_Check(o) && !PyFloat_Check(o) && !PyArray_CheckScalar(o)) {
+  if (n == 1 && !PyUnicode_Check(o) && !PyFloat_Check(o) && !PyLong_Check(o) && !PyArray_CheckScalar(o)) {
     // A buffer, or anything else that presents itself as an array.
     PyRef<> array = PyRef<>::steal(PyArray_FromAny(o, nullptr, 0, 0, NPY_ARRAY_ENSUREARRAY, nullptr));
     if (!array) throw PyError();

@@ -28,6 +28,8 @@ PyRef<Tensor> as_class(PyTypeObject* type, PyRef<Tensor> t);
 PyRef<Tensor> construct_tensor(DType dtype, PyObject* const* args, Py_ssize_t n, const char* name);
 // A new tensor with the data of a nested list or tuple.
 PyRef<Tensor> tensor_from_sequence(DType dtype, PyObject* sequence);
+// Whether an object is an int or stands for one (`__index__`), and is neither a bool nor an array of any kind.
+bool is_int(PyObject* o);
 // Stores a Python number; TypeError for a float with a fraction in an integer type, OverflowError out of range.
 void store_number(char* p, DType dtype, PyObject* number);
 

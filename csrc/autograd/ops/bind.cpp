@@ -57,6 +57,8 @@ constexpr std::array<std::pair<Method, Method>, sizeof...(I)> make_methods(std::
 constexpr auto methods = make_methods(std::make_index_sequence<kMaxOps>());
 
 void add_method(PyTypeObject* type, const char* name, const char* doc, Method f) {
+  // What tensors define by hand (clone, copy_, fill_ ...) takes the era's further arguments and is faster.
+  if (type == &TensorBase_Type && PyDict_GetItemString(type->tp_dict, name)) return;
   PyMethodDef* def = new PyMethodDef{name, reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(f)),
                                      METH_FASTCALL | METH_KEYWORDS, doc};  // for the life of the process
   PyRef<> descriptor = check(PyDescr_NewMethod(type, def));
