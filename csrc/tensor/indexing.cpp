@@ -14,7 +14,7 @@ namespace {
 struct View {
   int64_t sizes[kMaxDim], strides[kMaxDim], offset;
   int n = 0;
-  bool element;  // nothing but ints for every dimension: the key means a number
+  bool element = false;  // nothing but ints for every dimension: the key means a number
 
   void push(int64_t size, int64_t stride) {
     if (n == kMaxDim) index_error("a tensor has at most %d dimensions, but the index asks for more", kMaxDim);
@@ -39,47 +39,68 @@ int64_t as_index(PyObject* o) {
   return i;
 }
 
+// One item of a basic key, as plain numbers.
+struct Item {
+  enum { Int, Slice, None, Ellipsis } kind;
+  Py_ssize_t start, stop, step;
+};
+
+Item read_item(PyObject* o) {
+  if (o == Py_None) return {Item::None, 0, 0, 0};
+  if (o == Py_Ellipsis) return {Item::Ellipsis, 0, 0, 0};
+  if (!PySlice_Check(o)) return {Item::Int, as_index(o), 0, 0};
+  Item item{Item::Slice, 0, 0, 0};
+  check(PySlice_Unpack(o, &item.start, &item.stop, &item.step));
+  return item;
+}
+
 // Follows a basic key; false, with `*v` unspecified, if it is not basic.
 bool basic_view(Tensor* t, PyObject* key, View* v) {
   bool tuple = PyTuple_Check(key);
-  PyObject* const* items = tuple ? reinterpret_cast<PyTupleObject*>(key)->ob_item : &key;
+  PyObject* const* objects = tuple ? reinterpret_cast<PyTupleObject*>(key)->ob_item : &key;
   Py_ssize_t n = tuple ? PyTuple_GET_SIZE(key) : 1;
+  for (Py_ssize_t i = 0; i < n; ++i)
+    if (!is_basic_item(objects[i])) return false;
+  Item items[2 * kMaxDim + 1];
+  if (n > 2 * kMaxDim + 1) index_error("a tensor has at most %d dimensions, but the index has %zd items", kMaxDim, n);
+  // Every `__index__` runs before anything of the tensor is looked at: it may change the tensor.
+  for (Py_ssize_t i = 0; i < n; ++i) items[i] = read_item(objects[i]);
   int used = 0, ellipses = 0;
   for (Py_ssize_t i = 0; i < n; ++i) {
-    if (!is_basic_item(items[i])) return false;
-    if (items[i] == Py_Ellipsis)
-      ++ellipses;
-    else if (items[i] != Py_None)
-      ++used;
+    ellipses += items[i].kind == Item::Ellipsis;
+    used += items[i].kind == Item::Int || items[i].kind == Item::Slice;
   }
   if (ellipses > 1) index_error("ellipsis can be used at most once, but the index has %d", ellipses);
   if (used > t->ndim) index_error("trying to index %d dimensions of a %d dimensional tensor", used, t->ndim);
   v->offset = t->offset;
-  v->element = ellipses == 0;
   int d = 0;
   auto keep = [&](int until) {
     for (; d < until; ++d) v->push(t->size(d), t->stride(d));
   };
   for (Py_ssize_t i = 0; i < n; ++i) {
-    PyObject* item = items[i];
-    if (item == Py_Ellipsis) {
-      keep(d + t->ndim - used);
-    } else if (item == Py_None) {
-      v->push(1, 0);
-    } else if (PySlice_Check(item)) {
-      Py_ssize_t start, stop, step;
-      check(PySlice_Unpack(item, &start, &stop, &step));
-      int64_t size = PySlice_AdjustIndices(static_cast<Py_ssize_t>(t->size(d)), &start, &stop, step);
-      if (size > 0) v->offset += start * t->stride(d);
-      v->push(size, size > 1 ? step * t->stride(d) : t->stride(d));
-      ++d;
-    } else {
-      v->offset += wrap_index(as_index(item), t->size(d), d) * t->stride(d);
-      ++d;
+    Item& item = items[i];
+    switch (item.kind) {
+      case Item::Ellipsis:
+        keep(d + t->ndim - used);
+        break;
+      case Item::None:
+        v->push(1, 0);
+        break;
+      case Item::Int:
+        v->offset += wrap_index(item.start, t->size(d), d) * t->stride(d);
+        ++d;
+        break;
+      case Item::Slice: {
+        int64_t size = PySlice_AdjustIndices(static_cast<Py_ssize_t>(t->size(d)), &item.start, &item.stop, item.step);
+        if (size > 0) v->offset += item.start * t->stride(d);
+        v->push(size, size > 1 ? item.step * t->stride(d) : t->stride(d));
+        ++d;
+        break;
+      }
     }
   }
   keep(t->ndim);
-  v->element = v->element && v->n == 0;
+  v->element = ellipses == 0 && v->n == 0;
   return true;
 }
 
@@ -138,7 +159,9 @@ PyRef<> numpy_key(Tensor* t, PyObject* key) {
 
 PyRef<> advanced_item(Tensor* t, PyObject* key) {
   if (PyUnicode_Check(key) || PyFloat_Check(key)) refuse_key(key);
-  return check(PyObject_GetItem(numpy_view(t), numpy_key(t, key).get()));
+  PyRef<> as_numpy = numpy_key(t, key);
+  PyRef<> array = PyRef<>::borrow(numpy_view(t));  // the tensor may be changed by what the key calls
+  return check(PyObject_GetItem(array.get(), as_numpy.get()));
 }
 
 bool is_number(PyObject* o) { return PyFloat_Check(o) || PyLong_Check(o) || PyArray_CheckScalar(o); }
@@ -147,8 +170,9 @@ bool is_number(PyObject* o) { return PyFloat_Check(o) || PyLong_Check(o) || PyAr
 
 bool is_int(PyObject* o) {
   if (PyLong_Check(o)) return !PyBool_Check(o);
+  if (PyArray_IsScalar(o, Integer)) return true;
   // Tensors, arrays and Variables have `__index__` too.
-  return PyIndex_Check(o) && !PySequence_Check(o) && !PyMapping_Check(o) && !PyArray_IsScalar(o, Bool);
+  return PyIndex_Check(o) && !PySequence_Check(o) && !PyMapping_Check(o);
 }
 
 void store_number(char* p, DType dtype, PyObject* number) {
@@ -230,6 +254,7 @@ PyRef<> get_item(Tensor* t, PyObject* key) {
 
 void assign_index(Tensor* t, PyObject* key, PyObject* value) {
   require_writable(t, "__setitem__");
+  if (value == Py_None) type_error("__setitem__: expected a number, a tensor or an array, but got None");
   // A number goes through the element type's own check first, so that no fraction is dropped silently.
   PyRef<> number;
   if (is_number(value)) {
@@ -247,8 +272,10 @@ void assign_index(Tensor* t, PyObject* key, PyObject* value) {
     return;
   }
   if (PyUnicode_Check(key) || PyFloat_Check(key)) refuse_key(key);
-  PyObject* source = is_tensor(value) ? numpy_view(as_tensor(value)) : value;
-  check(PyObject_SetItem(numpy_view(t), numpy_key(t, key).get(), source));
+  PyRef<> source = PyRef<>::borrow(is_tensor(value) ? numpy_view(as_tensor(value)) : value);
+  PyRef<> as_numpy = numpy_key(t, key);
+  PyRef<> array = PyRef<>::borrow(numpy_view(t));
+  check(PyObject_SetItem(array.get(), as_numpy.get(), source.get()));
 }
 
 }  // namespace torchlite

@@ -221,10 +221,10 @@ PyObject* tensor_contiguous(PyObject* o, PyObject*) {
 PyObject* tensor_fill(PyObject* o, PyObject* value) {
   return guard([&]() -> PyObject* {
     Tensor* t = as_tensor(o);
-    require_writable(t, "fill_");
     PyRef<> number = is_tensor(value) ? check(tensor_item(value, nullptr)) : PyRef<>::borrow(value);
     alignas(16) char element[8];
-    store_number(element, t->dtype, number.get());
+    store_number(element, t->dtype, number.get());  // may call Python code: the tensor is looked at afterwards
+    require_writable(t, "fill_");
     if (t->numel == 0) return new_ref(o);
     int item = itemsize(t->dtype);
     if (!t->contiguous) {
