@@ -87,7 +87,7 @@ void construct(Variable* v) {
   v->dict = nullptr;
   v->weakrefs = nullptr;
   v->output_nr = 0;
-  v->requires_grad = v->is_volatile = v->retains_grad = false;
+  v->requires_grad = v->is_volatile = false;
 }
 
 // An instance of `type`, tracked, without data. Never runs Python code for the registered class.
@@ -153,7 +153,7 @@ void rebase_history(Variable* v, PyRef<Node> grad_fn, uint32_t output_nr, bool r
   if (v->accumulator) forget_leaf(v->accumulator, nullptr);
   v->requires_grad = requires_grad;
   v->is_volatile = is_volatile;
-  v->retains_grad = false;
+
   v->output_nr = output_nr;
   // Each assignment may run Python code; the Variable is consistent before the first.
   PyRef<Node> old_fn = std::exchange(v->grad_fn, std::move(grad_fn));

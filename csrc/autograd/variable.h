@@ -71,7 +71,6 @@ struct Variable : PyObject {
   uint32_t output_nr;
   bool requires_grad;
   bool is_volatile;
-  bool retains_grad;             // retain_grad() was called on this interior Variable
 
   bool is_leaf() const { return !grad_fn; }
   int64_t version() const { return counter ? counter->version : 0; }

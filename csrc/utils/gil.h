@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <mutex>
 
 #include "utils/py_ref.h"
 
@@ -21,6 +22,18 @@ class GilRelease {
 
  private:
   PyThreadState* state_;
+};
+
+// A mutex that is waited for without the GIL, so that its holder may take the GIL back. One thread may lock it again:
+// what it guards can run a finalizer. A forked child starts with it unlocked.
+class GilFriendlyMutex {
+ public:
+  GilFriendlyMutex();
+  void lock();
+  void unlock() { mutex_.unlock(); }
+
+ private:
+  std::recursive_mutex mutex_;
 };
 
 }  // namespace torchlite

@@ -3,6 +3,7 @@
 #include "autograd/functions/basic_ops.h"
 #include "autograd/hooks.h"
 #include "autograd/ops/op.h"
+#include "utils/gil.h"
 
 namespace torchlite {
 
@@ -60,6 +61,10 @@ Gradients accumulate_grad_apply(Node* node, Gradients&& grads) {
   if (v->accumulator != self) runtime_error("AccumulateGrad's variable is not bound to it");
   if (v->backward_hooks) run_variable_hooks(v->backward_hooks.get(), g);
   require_matching(v.get(), g->data.get());
+  // Two threads may have this leaf in their graphs, and the additions below let go of the GIL: `.grad` is looked at
+  // and written under one lock.
+  static GilFriendlyMutex accumulating;
+  std::lock_guard<GilFriendlyMutex> lock(accumulating);
   if (!v->grad) {
     if (!g->is_volatile) {
       Variable* input = g.get();
@@ -69,7 +74,8 @@ Gradients accumulate_grad_apply(Node* node, Gradients&& grads) {
     }
   } else if (v->grad->is_volatile) {
     require_matching(v->grad.get(), g->data.get());
-    add_in_place(v->grad.get(), g->data.get());
+    PyRef<Variable> grad = v->grad.copy();  // it may be cleared meanwhile
+    add_in_place(grad.get(), g->data.get());
   } else {
     // Out of place: a gradient with a history of its own may be in use by somebody.
     if (g->is_volatile) g = new_leaf(PyRef<Tensor>::borrow(g->data.get()));

@@ -15,7 +15,7 @@ PyRef<Tensor> map(Tensor* x, Tensor* out, F&& f) {
   if (direct) require_writable(out, "in-place activation");
   PyRef<Tensor> y = direct ? PyRef<Tensor>::borrow(out) : new_like(operand.get());
   {
-    WithoutGil without_gil(y->numel);
+    GilRelease unlocked(y->numel);
     with_elements(y.get(), [&](auto* q) {
       f(operand->ptr<std::remove_reference_t<decltype(*q)>>(), q, y->numel);
     });
@@ -41,7 +41,7 @@ PyRef<Tensor> map_backward(Call& c, F&& f) {
   }
   PyRef<Tensor> y = new_like(a.get());
   {
-    WithoutGil without_gil(y->numel);
+    GilRelease unlocked(y->numel);
     with_elements(y.get(), [&](auto* q) {
       using T = std::remove_reference_t<decltype(*q)>;
       f(a->ptr<T>(), b->ptr<T>(), q, y->numel);

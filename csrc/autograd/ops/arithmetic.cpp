@@ -29,7 +29,7 @@ PyRef<Tensor> add_scaled(Call& c, int sign) {
         on_host(x) && on_host(y) && !(c.out && (x != c.out || overlaps_partially(x, y)))) {
       if (c.out) require_writable(c.out, c.name());
       PyRef<Tensor> result = c.out ? PyRef<Tensor>::borrow(c.out) : clone(x);
-      WithoutGil without_gil(x->numel);
+      GilRelease unlocked(x->numel);
       if (x->dtype == DType::Float) {
         kernels::axpy(static_cast<float>(sign * scale), y->ptr<float>(), result->ptr<float>(), x->numel);
       } else {

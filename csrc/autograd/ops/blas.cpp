@@ -98,7 +98,7 @@ PyRef<Tensor> dot(const char* name, Tensor* a, Tensor* b) {
   const int64_t one = 1;
   if (is_loop_type(a->dtype) && a->dtype == b->dtype && on_host(a) && on_host(b)) {
     PyRef<Tensor> y = new_tensor(a->dtype, {&one, 1});
-    WithoutGil without_gil(a->numel);
+    GilRelease unlocked(a->numel);
     with_elements(y.get(), [&](auto* q) {
       using T = std::remove_reference_t<decltype(*q)>;
       const T *p = a->ptr<T>(), *r = b->ptr<T>();

@@ -7,11 +7,18 @@ namespace torchlite {
 
 namespace {
 
-// What the Variables among the arguments ask for, and the arguments with their tensors in place.
+// What the Variables among the arguments ask for, and the arguments with their tensors in place. The tensors are held:
+// while a kernel runs without the GIL another thread may give a Variable other data.
 struct Scan {
+  Scan() = default;
+  Scan(const Scan&) = delete;
+  ~Scan() {
+    for (uint32_t left = held; left; left &= left - 1) PyRef<>::steal(raw[std::countr_zero(left)]);
+  }
   PyObject* raw[kMaxParams];
   PyRef<> list;             // tuple of the tensors of a Tensor[] argument
   uint32_t variables = 0;   // arguments that are Variables (or lists of them)
+  uint32_t held = 0;        // positions of `raw` with a reference of their own
   int n_variables = 0;      // counting list elements
   bool raw_tensor = false;
   bool any_grad = false;
@@ -60,7 +67,8 @@ inline void scan(const Op& op, PyObject* const* args, Scan& s) {
       Variable* v = as_variable(a);
       s.variables |= 1u << i;
       s.add(v);
-      s.raw[i] = v->data.object();
+      s.raw[i] = new_ref(v->data.get());
+      s.held |= 1u << i;
     } else if (is_tensor(a)) {
       s.raw_tensor = true;
     } else if (i == op.list_index) {

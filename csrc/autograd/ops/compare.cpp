@@ -61,7 +61,7 @@ Outputs compare_forward(Call& c) {
   Operand x, y;
   if (like && is_loop_type(like->dtype) && x.set(a, like) && y.set(b, like)) {
     PyRef<Tensor> result = new_tensor(DType::Byte, like->sizes());
-    WithoutGil without_gil(like->numel);
+    GilRelease unlocked(like->numel);
     with_elements(like, [&](auto* p) {
       using T = std::remove_reference_t<decltype(*p)>;
       compare_loop(x.data<T>(), x.step(), y.data<T>(), y.step(), result->ptr<uint8_t>(), like->numel,
@@ -96,7 +96,7 @@ Outputs where_forward(Call& c) {
   if (like && is_loop_type(like->dtype) && mask->dtype == DType::Byte && mask->contiguous && on_host(mask) &&
       mask->sizes() == like->sizes() && x.set(a, like) && y.set(b, like)) {
     PyRef<Tensor> result = new_like(like);
-    WithoutGil without_gil(like->numel);
+    GilRelease unlocked(like->numel);
     with_elements(result.get(), [&](auto* q) {
       using T = std::remove_reference_t<decltype(*q)>;
       const T *p = x.data<T>(), *r = y.data<T>();
@@ -130,7 +130,7 @@ Outputs masked_fill_forward(Call& c) {
   }
   if (is_loop_type(result->dtype) && result->contiguous && mask->dtype == DType::Byte && mask->contiguous &&
       mask->sizes() == result->sizes() && on_host(mask) && exact_number(c.args[2], &value)) {
-    WithoutGil without_gil(result->numel);
+    GilRelease unlocked(result->numel);
     with_elements(result.get(), [&](auto* q) {
       auto v = static_cast<std::remove_reference_t<decltype(*q)>>(value);
       const uint8_t* m = mask->ptr<uint8_t>();

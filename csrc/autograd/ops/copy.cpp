@@ -12,7 +12,7 @@ void fill(Call& c, PyObject* value) {
   require_writable(x, c.name());
   double v;
   if (is_loop_type(x->dtype) && x->contiguous && on_host(x) && exact_number(value, &v)) {
-    WithoutGil without_gil(x->numel);
+    GilRelease unlocked(x->numel);
     with_elements(x, [&](auto* p) { kernels::fill(static_cast<std::remove_reference_t<decltype(*p)>>(v), p, x->numel); });
     return;
   }

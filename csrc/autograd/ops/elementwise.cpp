@@ -232,7 +232,7 @@ PyRef<Tensor> binary_loop(BinaryKind kind, Tensor* a, Tensor* b, double number, 
   T right = b && form == Form::RightNumber ? *b->ptr<T>() : static_cast<T>(number);
   PyRef<Tensor> y = out ? PyRef<Tensor>::borrow(out) : new_like(whole);
   int64_t n = whole->numel;
-  WithoutGil without_gil(n);
+  GilRelease unlocked(n);
   switch (form) {
     case Form::Same: k.same(a->ptr<T>(), b->ptr<T>(), y->ptr<T>(), n); break;
     case Form::RightNumber: k.right_scalar(a->ptr<T>(), right, y->ptr<T>(), n); break;
@@ -277,7 +277,7 @@ PyRef<Tensor> unary(kernels::UnaryKind kind, NumpyFunction& f, Tensor* x, Tensor
   if (!is_loop_type(x->dtype) || !x->contiguous || !on_host(x)) return apply_ufunc(f, {x}, out);
   if (out) require_writable(out, f.name());
   PyRef<Tensor> y = out ? PyRef<Tensor>::borrow(out) : new_like(x);
-  WithoutGil without_gil(x->numel);
+  GilRelease unlocked(x->numel);
   if (x->dtype == DType::Float) {
     kernels::unary_kernel<float>(kind)(x->ptr<float>(), y->ptr<float>(), x->numel);
   } else {

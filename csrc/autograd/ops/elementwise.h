@@ -9,24 +9,9 @@
 
 #include "autograd/ops/op.h"
 #include "tensor/kernels/elementwise.h"
+#include "utils/gil.h"
 
 namespace torchlite {
-
-// Elements above which a loop runs without the GIL.
-inline constexpr int64_t kReleaseGilAbove = 16384;
-
-class WithoutGil {
- public:
-  explicit WithoutGil(int64_t n) : state_(n > kReleaseGilAbove ? PyEval_SaveThread() : nullptr) {}
-  ~WithoutGil() {
-    if (state_) PyEval_RestoreThread(state_);
-  }
-  WithoutGil(const WithoutGil&) = delete;
-  WithoutGil& operator=(const WithoutGil&) = delete;
-
- private:
-  PyThreadState* state_;
-};
 
 // A function of the numpy module, looked up on first use.
 class NumpyFunction {

@@ -37,7 +37,7 @@ Outputs round_forward(Call& c) {
   PyRef<Tensor> operand = loop_operand(x);
   PyRef<Tensor> y = new_like(operand.get());
   {
-    WithoutGil without_gil(x->numel);
+    GilRelease unlocked(x->numel);
     with_elements(operand.get(), [&](auto* p) {
       auto* q = y->ptr<std::remove_reference_t<decltype(*p)>>();
       for (int64_t i = 0; i < y->numel; ++i) q[i] = std::round(p[i]);

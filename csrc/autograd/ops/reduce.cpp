@@ -15,7 +15,7 @@ PyRef<Tensor> reduce_rows(Tensor* x, const Reduction& r, F&& f) {
   PyRef<Tensor> rows = reduction_rows(x, r);
   PyRef<Tensor> y = new_tensor(rows->dtype, r.result);
   {
-    WithoutGil without_gil(rows->numel);
+    GilRelease unlocked(rows->numel);
     with_elements(y.get(), [&](auto* q) {
       using T = std::remove_reference_t<decltype(*q)>;
       const T* p = rows->ptr<T>();
@@ -202,7 +202,7 @@ std::span<const Row> sum_family_rows() {
          PyRef<Tensor> rows = reduction_rows(c.tensor(0), r);
          PyRef<Tensor> y = new_tensor(rows->dtype, r.result);
          {
-           WithoutGil without_gil(rows->numel);
+           GilRelease unlocked(rows->numel);
            with_elements(y.get(), [&](auto* q) {
              using T = std::remove_reference_t<decltype(*q)>;
              kernels::logsumexp(rows->ptr<T>(), q, y->numel, r.count);

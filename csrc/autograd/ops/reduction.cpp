@@ -81,7 +81,7 @@ PyRef<Tensor> sum_over(Tensor* x, const Reduction& r) {
   int64_t outer, inner;
   if (is_loop_type(x->dtype) && x->contiguous && on_host(x) && reduction_block(x, r, &outer, &inner)) {
     PyRef<Tensor> y = new_tensor(x->dtype, r.result);
-    WithoutGil without_gil(x->numel);
+    GilRelease unlocked(x->numel);
     with_elements(y.get(), [&](auto* q) {
       using T = std::remove_reference_t<decltype(*q)>;
       const T* p = x->ptr<T>();

@@ -1,0 +1,32 @@
+#include "utils/gil.h"
+
+#include <pthread.h>
+
+#include <vector>
+
+namespace torchlite {
+
+namespace {
+// Static mutexes only: they are never destroyed before the process ends.
+std::vector<std::recursive_mutex*>& known() {
+  static auto* mutexes = new std::vector<std::recursive_mutex*>();
+  return *mutexes;
+}
+void unlock_all_in_child() {
+  for (std::recursive_mutex* m : known()) new (m) std::recursive_mutex();
+}
+}  // namespace
+
+GilFriendlyMutex::GilFriendlyMutex() {
+  if (known().empty()) pthread_atfork(nullptr, nullptr, unlock_all_in_child);
+  known().push_back(&mutex_);
+}
+
+void GilFriendlyMutex::lock() {
+  if (mutex_.try_lock()) return;
+  PyThreadState* state = PyEval_SaveThread();
+  mutex_.lock();
+  PyEval_RestoreThread(state);
+}
+
+}  // namespace torchlite
