@@ -5,6 +5,8 @@
 // taken back in general: inputs that it marked dirty before the call failed get a new version, so that nobody
 // computes with a saved value that is gone. Only inputs that may not be written at all are restored
 // (Note [Refused writes]).
+#include <algorithm>
+
 #include "autograd/python_function.h"
 #include "utils/numpy_api.h"
 
@@ -77,6 +79,15 @@ class ForwardCall {
   bool records_ = false;  // results have a grad_fn
   bool changed_ = false;  // versions were bumped
 };
+
+// Puts back what an input held; without allocating where its memory is one piece.
+void restore(const Input& in) {
+  Tensor* t = in.tensor.get();
+  if (t->contiguous && t->device() == kCPU)
+    std::copy_n(in.snapshot->bytes(), t->numel * itemsize(t->dtype), t->bytes());
+  else
+    copy_into(t, in.snapshot.get());
+}
 
 // ---- Note [Refused writes] --------------------------------------------------------------------------------------------
 // A leaf that requires grad and a Variable whose memory others share may not be written in place. A forward usually
@@ -431,7 +442,7 @@ void ForwardCall::fail() noexcept {
       if (!in.dirty) continue;
       try {
         if (in.snapshot)
-          copy_into(in.tensor.get(), in.snapshot.get());
+          restore(in);
         else
           bump_version(in.variable);
       } catch (...) {

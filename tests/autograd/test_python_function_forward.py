@@ -521,3 +521,18 @@ def test_backward_of_a_function_that_never_ran_is_an_error():
 def test_base_takes_no_arguments():
     with pytest.raises(TypeError, match="takes no arguments"):
         Function(1)
+
+
+def test_registering_looks_in_the_calling_module():
+    module = {"init": torchlite._C._autograd_init}
+    exec("found = init()", module)
+    assert module["found"] is False
+    module.update(Variable=Variable, Function=int)
+    with pytest.raises(TypeError, match="Function must be a subclass of .*_FunctionBase, but got int"):
+        exec("init()", module)
+    module.update(Function=Function)
+    exec("found = init()", module)
+    assert module["found"] is True
+    from torchlite import autograd
+
+    assert eval("init()", {"init": torchlite._C._autograd_init, **vars(autograd)}) is True

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from torchlite import Variable
+from torchlite import _C, Variable
 from torchlite.autograd import Function
 
 
@@ -185,3 +185,71 @@ def cycle(state):
     x, y = state
     z = x * y
     z.register_hook(lambda gradient, z=z: None)
+
+
+class AddInPlace(Function):
+    @staticmethod
+    def forward(ctx, a, b):
+        a += b.numpy()
+        ctx.mark_dirty(a)
+        ctx.save_for_backward(a, b)
+        return a, b * 2.0
+
+    @staticmethod
+    def backward(ctx, gradient_a, gradient_b):
+        return gradient_a, gradient_a + gradient_b * 2.0
+
+
+@program(two_leaves)
+def python_function_in_place(state):
+    x, y = state
+    a, b = AddInPlace.apply(x * 1.0, y)
+    a.sum().backward()
+
+
+def refused_whole(state, done):
+    """The refused write is undone, unless the copy that undoes it could not be made."""
+    x, _ = state
+    assert x.is_leaf and x.requires_grad and x.grad is None
+    assert x._version == 0 or not done
+
+
+@program(two_leaves, refused_whole)
+def python_function_refused(state):
+    x, y = state
+    try:
+        AddInPlace.apply(x, y)
+    except RuntimeError:
+        assert values(x) == [1, 2, 3]
+
+
+class OldSquare(Function):
+    def forward(self, x):
+        self.save_for_backward(x)
+        return x * x, x * 1.0
+
+    def backward(self, gradient, unused):
+        (x,) = self.saved_tensors
+        return gradient * x * 2.0 + unused
+
+
+@program(two_leaves)
+def old_style_function(state):
+    x, _ = state
+    a, _ = OldSquare()(x)
+    a.sum().backward()
+
+
+@program(two_leaves)
+def function_hook(state):
+    x, _ = state
+    y = Square.apply(x)
+    handle = y.grad_fn.register_hook(lambda inputs, outputs: inputs)
+    y.sum().backward()
+    handle.remove()
+
+
+@program(two_leaves, leaves_unchanged)
+def delayed_error(state):
+    x, y = state
+    _C._functions.DelayedError("later")(x, None, y)
