@@ -49,13 +49,19 @@ globals().update({op.name: op for op in _C._ops if not (op.hidden or op.method_o
 
 # Loaded when first used, so that importing the package costs little more than importing NumPy.
 _LAZY = {"nn", "optim", "utils", "jit", "cuda", "autograd", "serialization", "random"}
+_LAZY_NAMES = {
+    "serialization": ("load", "save"),
+    "random": ("default_generator", "get_rng_state", "initial_seed", "manual_seed", "seed", "set_rng_state"),
+    "utils.typename": ("typename",),
+}
 
 
 def __getattr__(name: str) -> Any:
     if name in _LAZY:
         return importlib.import_module(f"{__name__}.{name}")
-    if name in ("save", "load"):
-        return getattr(importlib.import_module(f"{__name__}.serialization"), name)
+    for module, names in _LAZY_NAMES.items():
+        if name in names:
+            return getattr(importlib.import_module(f"{__name__}.{module}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

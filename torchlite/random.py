@@ -7,8 +7,7 @@ __all__ = ["get_rng_state", "initial_seed", "manual_seed", "seed", "set_rng_stat
 
 def manual_seed(seed):
     """Makes what is drawn from now on depend on the int `seed` alone. Returns the generator."""
-    _C.manual_seed(int(seed))
-    return _C.default_generator
+    return _C.manual_seed(seed)
 
 
 def seed():

@@ -111,12 +111,14 @@ def embedding(input, embedding_matrix, max_norm=None, norm_type=2, scale_grad_by
 def nll_loss(input, target, weight=None, size_average=True, ignore_index=-100):
     """Negative log likelihood of the classes `target` (N or N, H, W integers) under log-probabilities `input`.
 
-    `input` is (N, C) or (N, C, H, W). `weight` (C) weighs the classes; targets equal to `ignore_index` don't count.
+    `input` is (N, C) or (N, C, H, W). `weight` (C), a tensor or Variable, weighs the classes; targets equal to `ignore_index` don't count.
     The result, of shape (1,), is the weighted mean, or the sum with `size_average=False`.
     """
     ndim = input.dim()
     if ndim not in (2, 4):
         raise ValueError(f"Expected 2 or 4 dimensions (got {ndim})")
+    if weight is not None and not isinstance(weight, Variable):
+        weight = Variable(weight)
     return _nll_loss(input, target, weight, size_average, ignore_index)
 
 
@@ -125,4 +127,6 @@ def cross_entropy(input, target, weight=None, size_average=True, ignore_index=-1
     ndim = input.dim()
     if ndim not in (2, 4):
         raise ValueError(f"Expected 2 or 4 dimensions (got {ndim})")
+    if weight is not None and not isinstance(weight, Variable):
+        weight = Variable(weight)
     return _cross_entropy(input, target, weight, size_average, ignore_index)
