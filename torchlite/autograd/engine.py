@@ -22,7 +22,7 @@ def seed(output: Variable, gradient: Any, volatile: bool) -> Variable | None:
         data = output.data
         if data.numel() != 1:
             raise RuntimeError("grad can be implicitly created only for scalar outputs")
-        return Variable(data.new(data.size()).fill_(1), volatile=volatile)
+        return Variable(data.clone().fill_(1), volatile=volatile)
     if isinstance(gradient, Variable):
         if gradient.volatile != volatile:
             gradient = Variable(gradient.data, volatile=volatile)
