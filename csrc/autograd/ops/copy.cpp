@@ -6,10 +6,15 @@ namespace torchlite {
 
 namespace {
 
-void fill(Call& c, PyObject* value) {
+// The tensor to write: in place, or a new one like self.
+PyRef<Tensor> target(Call& c) {
+  if (!c.out) return new_like(c.tensor(0));
+  require_writable(c.out, c.name());
+  return PyRef<Tensor>::borrow(c.out);
+}
+
+void fill(Tensor* x, PyObject* value) {
   static NumpyFunction copyto("copyto");
-  Tensor* x = c.out;
-  require_writable(x, c.name());
   double v;
   if (is_loop_type(x->dtype) && x->contiguous && on_host(x) && exact_number(value, &v)) {
     GilRelease unlocked(x->numel);
@@ -21,16 +26,17 @@ void fill(Call& c, PyObject* value) {
 
 // src into out: same size, broadcast or, as the era did, any size with as many elements, in order.
 Outputs copy_forward(Call& c) {
-  Tensor *dst = c.out, *src = c.tensor(1);
-  require_writable(dst, c.name());
+  PyRef<Tensor> written = target(c);
+  Tensor *dst = written.get(), *src = c.tensor(1);
   bool broadcast = c.boolean(2);
   if (src->sizes() == dst->sizes()) {
     if (src->contiguous && dst->contiguous && src->dtype == dst->dtype && on_host(src) && on_host(dst)) {
-      std::memmove(dst->bytes(), src->bytes(), static_cast<size_t>(dst->numel * itemsize(dst->dtype)));
+      if (dst->numel)
+        std::memmove(dst->bytes(), src->bytes(), static_cast<size_t>(dst->numel * itemsize(dst->dtype)));
     } else {
       copy_into(dst, src);
     }
-    return PyRef<Tensor>::borrow(dst);
+    return written;
   }
   bool fits = broadcast && src->ndim <= dst->ndim;
   for (int i = 1; fits && i <= src->ndim; ++i) {
@@ -53,7 +59,7 @@ Outputs copy_forward(Call& c) {
                   "self of size %s, or to broadcast to it", format_dims(src->sizes()).c_str(),
                   format_dims(dst->sizes()).c_str());
   }
-  return PyRef<Tensor>::borrow(dst);
+  return written;
 }
 
 }  // namespace
@@ -63,22 +69,23 @@ std::span<const Row> copy_rows() {
       {.signature = "fill(Tensor self, Scalar value)",
        .doc = "Sets every element to `value`.",
        .forward = [](Call& c) -> Outputs {
-         fill(c, c.args[1]);
-         return PyRef<Tensor>::borrow(c.out);
+         PyRef<Tensor> y = target(c);
+         fill(y.get(), c.args[1]);
+         return y;
        },
        .backward = [](Backward& b) { b.set(0, zeros_like(b.grad())); },
        .flags = kInPlaceOnly | kNoFunction},
       {.signature = "zero(Tensor self)",
        .doc = "Sets every element to 0.",
        .forward = [](Call& c) -> Outputs {
-         require_writable(c.out, c.name());
-         if (c.out->contiguous && on_host(c.out)) {
-           std::memset(c.out->bytes(), 0, static_cast<size_t>(c.out->numel * itemsize(c.out->dtype)));
+         PyRef<Tensor> y = target(c);
+         if (y->contiguous && on_host(y.get())) {
+           if (y->numel) std::memset(y->bytes(), 0, static_cast<size_t>(y->numel * itemsize(y->dtype)));
          } else {
            PyRef<> number = check(PyLong_FromLong(0));
-           fill(c, number.get());
+           fill(y.get(), number.get());
          }
-         return PyRef<Tensor>::borrow(c.out);
+         return y;
        },
        .backward = [](Backward& b) { b.set(0, zeros_like(b.grad())); },
        .flags = kInPlaceOnly | kNoFunction},
