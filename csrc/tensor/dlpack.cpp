@@ -150,12 +150,14 @@ PyRef<> array_of(const DLTensor& t, bool readonly) {
     int64_t size = t.shape[d];
     if (size < 0 || __builtin_mul_overflow(numel, size, &numel)) buffer_error("from_dlpack: the sizes are impossible");
     shape[d] = size;
-    int64_t bytes;
-    if (__builtin_mul_overflow(t.strides ? t.strides[d] : 1, static_cast<int64_t>(itemsize(dtype)), &bytes))
+    strides[d] = row_major;
+    int64_t reach;
+    if (size <= 1) continue;  // such a stride is never taken, so it may be anything
+    if (t.strides && __builtin_mul_overflow(t.strides[d], int64_t{itemsize(dtype)}, &strides[d]))
       buffer_error("from_dlpack: the strides are impossible");
-    strides[d] = t.strides ? bytes : row_major;
-    if (!t.strides && size > 1 && __builtin_mul_overflow(row_major, size, &row_major))
-      buffer_error("from_dlpack: the sizes are impossible");
+    if (__builtin_mul_overflow(static_cast<int64_t>(strides[d]), size, &reach))
+      buffer_error("from_dlpack: the strides are impossible");
+    if (!t.strides) row_major = reach;
   }
   char* data = static_cast<char*>(t.data);
   alignas(16) static char nowhere[16];

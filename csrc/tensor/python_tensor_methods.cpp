@@ -262,7 +262,7 @@ PyObject* tensor_zero(PyObject* o, PyObject*) {
 // dst[...] = src. Where the sizes do not broadcast but hold equally many elements, they are copied in order.
 void copy_elements(Tensor* dst, Tensor* src, bool broadcast) {
   require_writable(dst, "copy_");
-  bool fits = src->ndim <= dst->ndim;
+  bool fits = broadcast ? src->ndim <= dst->ndim : src->ndim == dst->ndim;
   for (int d = 1; fits && d <= src->ndim; ++d) {
     int64_t s = src->size(src->ndim - d);
     fits = s == dst->size(dst->ndim - d) || (broadcast && s == 1);

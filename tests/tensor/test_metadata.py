@@ -103,7 +103,7 @@ def test_the_set_of_classes():
     assert FloatTensor in torchlite._tensor_classes and len(torchlite._tensor_classes) >= 8
 
 
-# ---- protocols --------------------------------------------------------------------------------------------------------
+# ---- protocols ---------------------------------------------------------------------------------------------
 
 
 def test_truth_of_an_empty_tensor_is_false_and_of_others_ambiguous():

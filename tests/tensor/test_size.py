@@ -10,7 +10,8 @@ from torchlite import FloatTensor, Size
 
 
 @pytest.mark.parametrize("result, expected", [
-    (lambda s: s[1:], (3, 4)), (lambda s: s[::-1], (4, 3, 2)), (lambda s: s[:0], ()), (lambda s: s + (5,), (2, 3, 4, 5)),
+    (lambda s: s[1:], (3, 4)), (lambda s: s[::-1], (4, 3, 2)), (lambda s: s[:0], ()),
+    (lambda s: s + (5,), (2, 3, 4, 5)),
     (lambda s: s * 2, (2, 3, 4, 2, 3, 4)), (lambda s: 2 * s, (2, 3, 4, 2, 3, 4)), (lambda s: Size(s), (2, 3, 4)),
     (copy.copy, (2, 3, 4)), (copy.deepcopy, (2, 3, 4)),
 ])
