@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "tensor/kernels/elementwise.h"
 #include "tensor/python_tensor.h"
 #include "utils/numpy_api.h"
 
@@ -233,22 +234,22 @@ PyObject* tensor_fill(PyObject* o, PyObject* value) {
       return new_ref(o);
     }
     char* p = t->bytes();
-    auto fill = [&]<class T>(T v) {
+    auto value_of = [&]<class T>(T v) {
       memcpy(&v, element, sizeof v);
-      std::fill_n(reinterpret_cast<T*>(p), t->numel, v);
+      return v;
     };
-    switch (item) {
+    switch (item) {  // whatever the type, a pattern of as many bits
       case 1:
-        fill(uint8_t{});
+        memset(p, value_of(uint8_t{}), static_cast<size_t>(t->numel));
         break;
       case 2:
-        fill(uint16_t{});
+        std::fill_n(reinterpret_cast<uint16_t*>(p), t->numel, value_of(uint16_t{}));
         break;
       case 4:
-        fill(uint32_t{});
+        kernels::fill(value_of(float{}), reinterpret_cast<float*>(p), t->numel);
         break;
       default:
-        fill(uint64_t{});
+        kernels::fill(value_of(double{}), reinterpret_cast<double*>(p), t->numel);
         break;
     }
     return new_ref(o);
