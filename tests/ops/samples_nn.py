@@ -1,0 +1,143 @@
+"""Samples of the rows of networks: linear, embedding, dropout, softmax and the losses."""
+
+import numpy as np
+from samples import exactly, index, op, positive, real, sample
+
+
+def linear(x, w, b=None):
+    y = x @ w.T
+    return y if b is None else y + b
+
+
+def embedding_backward(g, i, rows, padding_idx, scale):
+    out = np.zeros((rows, g.shape[-1]), g.dtype)
+    weights = np.ones(i.shape, g.dtype)
+    if scale:
+        weights = (1 / np.bincount(i.reshape(-1), minlength=rows)[i]).astype(g.dtype)
+    if padding_idx is not None:
+        weights = np.where(i == padding_idx % rows, 0, weights).astype(g.dtype)
+    np.add.at(out, i.reshape(-1), (g * weights[..., None]).reshape(-1, g.shape[-1]))
+    return out
+
+
+def embedding_gather(w, i, padding_idx, scale):
+    out = w[i]
+    if scale:
+        out = out / np.bincount(i.reshape(-1), minlength=len(w))[i][..., None].astype(w.dtype)
+    return out if padding_idx is None else np.where((i == padding_idx)[..., None], w.dtype.type(0), out)
+
+
+def class_dim(x, dim):
+    return dim if dim is not None else 0 if x.ndim in (1, 3) else 1
+
+
+def softmax(x, dim=None):
+    dim = class_dim(x, dim)
+    e = np.exp(x - x.max(dim, keepdims=True))
+    return e / e.sum(dim, keepdims=True)
+
+
+def log_softmax(x, dim=None):
+    dim = class_dim(x, dim)
+    x = x - x.max(dim, keepdims=True)
+    return x - np.log(np.exp(x).sum(dim, keepdims=True))
+
+
+def nll_loss(x, target, weight=None, size_average=True, ignore_index=-100):
+    x = np.moveaxis(x, 1, -1)
+    used = target != ignore_index
+    t = np.where(used, target, 0)
+    w = (np.ones(x.shape[-1], x.dtype) if weight is None else weight)[t] * used
+    total = -(w * np.take_along_axis(x, t[..., None], -1)[..., 0]).sum()
+    return np.array([total / w.sum() if size_average else total], x.dtype)
+
+
+def cross_entropy(x, target, *options):
+    return nll_loss(log_softmax(x, 1), target, *options)
+
+
+def averaged(f):
+    def loss(x, t, size_average=True):
+        terms = f(x - t)
+        return np.array([terms.mean() if size_average else terms.sum()], x.dtype)
+
+    return loss
+
+
+CLASSES = exactly([1, 0, 3], "int64")
+IGNORED = exactly([1, -1, 3], "int64")
+WEIGHT = exactly([0.5, 2.0, 1.0, 1.5], "float64")
+LOSSES = [
+    sample(real(3, 4), CLASSES),
+    sample(real(3, 4), CLASSES, None, False),
+    sample(real(3, 4), IGNORED, WEIGHT, True, -1),
+    sample(real(3, 4), IGNORED, WEIGHT, False, -1),
+    sample(real(2, 4, 3, 2), index(2, 3, 2, high=4)),
+]
+DIFFERENCES = [sample(real(3, 4), real(3, 4)), sample(real(5), real(5), False), sample(real(), real())]
+
+SAMPLES = [
+    op(
+        "linear",
+        sample(real(5, 3), real(2, 3), real(2)),
+        sample(real(5, 3), real(2, 3)),
+        sample(real(2, 4, 3), real(2, 3), real(2)),
+        sample(real(3), real(2, 3), real(2)),
+        sample(real(0, 3), real(2, 3), real(2)),
+        reference=linear,
+    ),
+    op(
+        "embedding",
+        sample(index(2, 3, high=5), real(5, 4)),
+        sample(exactly([0, 3, 3], "int64"), real(4, 2)),
+        sample(exactly(2, "int64"), real(4, 2)),
+        reference=lambda i, w: w[i],
+    ),
+    op(
+        "embedding_backward",
+        sample(real(3, 2), exactly([0, 3, 3], "int64"), 4, None, False),
+        sample(real(3, 2), exactly([0, 3, 3], "int64"), 4, 0, True),
+        sample(real(2, 2, 3), exactly([[0, 1], [1, 1]], "int64"), 4, 1, False),
+        reference=embedding_backward,
+    ),
+    op(
+        "embedding_gather",
+        sample(real(4, 2), exactly([0, 3, 3], "int64"), None, True),
+        sample(real(4, 2), exactly([0, 3, 3], "int64"), 3, False),
+        reference=embedding_gather,
+    ),
+    op(
+        "dropout",
+        sample(real(3, 4), 0.5, False),
+        sample(real(3, 4), 0, True),
+        sample(real(3, 4)),
+        reference=lambda x, *_: x,
+    ),
+    op(
+        "softmax",
+        sample(real(3, 4)),
+        sample(real(2, 3, 4)),
+        sample(real(2, 3, 4), -1),
+        sample(real(2, 3, 2, 2)),
+        sample(real(5)),
+        reference=softmax,
+    ),
+    op(
+        "log_softmax",
+        sample(real(3, 4)),
+        sample(real(2, 3, 4), 1),
+        sample(real(2, 3, 2, 2)),
+        sample(real(5), 0),
+        reference=log_softmax,
+    ),
+    op("nll_loss", *LOSSES, reference=nll_loss),
+    op("cross_entropy", *LOSSES, reference=cross_entropy),
+    op("mse_loss", *DIFFERENCES, reference=averaged(np.square)),
+    op("l1_loss", sample(positive(3, 4), real(3, 4, high=0.1)), reference=averaged(np.abs)),
+    op(
+        "smooth_l1_loss",
+        sample(real(3, 4, low=-0.4, high=0.4), real(3, 4, low=-0.4, high=0.4)),
+        sample(positive(3, low=2), real(3, high=0.5), False),
+        reference=averaged(lambda d: np.where(abs(d) < 1, d * d / 2, abs(d) - 0.5)),
+    ),
+]
