@@ -6,9 +6,9 @@ entry over its element types and over memory layouts, against ``reference``, and
     op("lerp", sample(real(2, 3), real(2, 3), 0.25), sample(real(2, 3), real(3), -1.5),
        reference=lambda a, b, w: a + w * (b - a))
 
-Arguments of ``sample`` are those of the row's signature in the order a caller writes them, with ``Array`` makers where
-the signature has tensors; everything else is passed as it is. ``reference`` is called with the same arguments, arrays in
-place of tensors, and returns an array, or a tuple of them for a row with several results.
+Arguments of ``sample`` are those of the row's signature in the order a caller writes them, with ``Array`` makers
+where the signature has tensors; everything else is passed as it is. ``reference`` is called with the same arguments,
+arrays in place of tensors, and returns an array, or a tuple of them for a row with several results.
 """
 
 from __future__ import annotations
@@ -36,7 +36,9 @@ class Array(NamedTuple):
         return np.array(self.build(rng), dtype=self.dtype or dtype)
 
 
-def real(*shape: int, low: float = -2.0, high: float = 2.0, gap: float = 0.05, avoid: tuple[float, ...] = (0,)) -> Array:
+def real(
+    *shape: int, low: float = -2.0, high: float = 2.0, gap: float = 0.05, avoid: tuple[float, ...] = (0,)
+) -> Array:
     """Numbers in [low, high], no two of them closer than a little, none within ``gap`` of the points in ``avoid``.
 
     So kinks (ties, zeros, thresholds) lie further away than a finite difference reaches.
