@@ -160,12 +160,6 @@ def test_the_array_interface_describes_the_memory():
     assert described["data"] == (t.data_ptr(), False) and described["version"] == 3
 
 
-def test_operators_with_arrays_are_the_tensors_own():
-    assert FloatTensor.__array_ufunc__ is None
-    with pytest.raises(TypeError):
-        np.add(np.ones(2), FloatTensor(2))
-
-
 # ---- the buffer protocol -----------------------------------------------------------------------------------
 
 

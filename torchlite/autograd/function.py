@@ -65,7 +65,7 @@ class BackwardCFunction(_C._FunctionBase, _ContextMethodMixin, _HookMixin):
 
 
 class FunctionMeta(type):
-    """Sets ``_is_legacy`` and ``_backward_cls``, the class of a new-style Function's contexts (None on old-style ones)."""
+    """Sets ``_is_legacy`` and ``_backward_cls``, the class of a new-style Function's contexts (else None)."""
 
     def __init__(cls, name, bases, namespace, **kwargs):
         super().__init__(name, bases, namespace, **kwargs)
