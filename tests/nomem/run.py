@@ -52,7 +52,7 @@ def drain(ballast, count):
 
 
 def run_program(program, every, start):
-    """Fails allocation `start`, `start` + 1, ... of `program`; yields a line for each that went wrong, last the count."""
+    """Fails allocation `start`, `start` + 1, ... of `program`; yields a line for each fault, last the count."""
     import torchlite._C as module
 
     library = ctypes.PyDLL(str(LIBRARY))

@@ -280,6 +280,7 @@ PyRef<> call_op_in_place(const Op& op, PyObject* const* args) {
   } else if (!s.any_volatile && grad_enabled) {
     node = new_op_node(op, s.n_variables, 0, false);
   }
+  counter_of(v);  // made before the data is written, so that no failure can fall between the write and its count
   forward_into(op, s.raw, v->data.get());
   bump_version(v);
   if (!grad_enabled) return PyRef<>::borrow(self);
