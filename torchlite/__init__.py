@@ -18,6 +18,7 @@ from ._C import (  # noqa: F401
     DoubleTensor,
     FloatStorage,
     FloatTensor,
+    Generator,
     HalfStorage,
     HalfTensor,
     IntStorage,
@@ -28,8 +29,11 @@ from ._C import (  # noqa: F401
     ShortTensor,
     Size,
     _tensor_classes,
+    chunk,
     from_dlpack,
     from_numpy,
+    split,
+    unbind,
 )
 from .autograd import (  # noqa: F401
     Function,
@@ -50,6 +54,10 @@ globals().update({op.name: op for op in _C._ops if not (op.hidden or op.method_o
 # Loaded when first used, so that importing the package costs little more than importing NumPy.
 _LAZY = {"nn", "optim", "utils", "jit", "cuda", "autograd", "serialization", "random"}
 _LAZY_NAMES = {
+    "_factories": (
+        "arange", "bernoulli", "eye", "full", "linspace", "logspace", "normal", "ones", "ones_like", "rand", "randn",
+        "randperm", "range", "zeros", "zeros_like",
+    ),
     "serialization": ("load", "save"),
     "random": ("default_generator", "get_rng_state", "initial_seed", "manual_seed", "seed", "set_rng_state"),
     "utils.typename": ("typename",),

@@ -1,0 +1,144 @@
+"""New tensors: of one value, in a sequence, random. All are FloatTensors (`torchlite.Tensor`) unless `out` is given.
+
+Sizes are ints or one sequence of ints. `out`, a tensor, is resized, filled and returned.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+import torchlite
+from torchlite import _C
+
+__all__ = [
+    "arange",
+    "bernoulli",
+    "eye",
+    "full",
+    "linspace",
+    "logspace",
+    "normal",
+    "ones",
+    "ones_like",
+    "rand",
+    "randn",
+    "randperm",
+    "range",
+    "zeros",
+    "zeros_like",
+]
+
+
+def _new(sizes: tuple[Any, ...], out: Any) -> Any:
+    if len(sizes) == 1 and isinstance(sizes[0], Sequence):
+        sizes = tuple(sizes[0])
+    for size in sizes:
+        if size < 0:
+            raise RuntimeError(f"a size must not be negative, but got {tuple(sizes)}")
+    return torchlite.Tensor(*sizes) if out is None else out.resize_(*sizes)
+
+
+def _like(input: Any, fill: float) -> Any:
+    if isinstance(input, _C._VariableBase):
+        return torchlite.Variable(input.data.clone().fill_(fill))
+    return input.clone().fill_(fill)
+
+
+def _of(values: np.ndarray, out: Any) -> Any:
+    out = torchlite.Tensor(*values.shape) if out is None else out.resize_(*values.shape)
+    return out.copy_(_C.from_numpy(values.astype(out.numpy().dtype)))
+
+
+def zeros(*sizes: Any, out: Any = None) -> Any:
+    """A tensor of zeros."""
+    return _new(sizes, out).zero_()
+
+
+def ones(*sizes: Any, out: Any = None) -> Any:
+    """A tensor of ones."""
+    return _new(sizes, out).fill_(1)
+
+
+def full(size: Any, value: float, out: Any = None) -> Any:
+    """A tensor of `size`, every element of it `value`."""
+    return _new((size,), out).fill_(value)
+
+
+def zeros_like(input: Any) -> Any:
+    """Zeros of the size and type of a tensor or Variable."""
+    return _like(input, 0)
+
+
+def ones_like(input: Any) -> Any:
+    """Ones of the size and type of a tensor or Variable."""
+    return _like(input, 1)
+
+
+def eye(n: int, m: int | None = None, out: Any = None) -> Any:
+    """The (n, m) matrix with ones on the diagonal; m is n by default."""
+    return _of(np.eye(n, m), out)
+
+
+def arange(start: float, end: float | None = None, step: float = 1, out: Any = None) -> Any:
+    """start, start + step ... up to, not including, end. One argument is the end, from 0."""
+    if end is None:
+        start, end = 0, start
+    if step == 0 or (end - start) / step < 0:
+        raise RuntimeError(f"arange: the step {step} does not lead from {start} to {end}")
+    return _of(start + step * np.arange(math.ceil((end - start) / step)), out)
+
+
+def range(start: float, end: float, step: float = 1, out: Any = None) -> Any:
+    """start, start + step ... up to and including end."""
+    if step == 0 or (end - start) / step < 0:
+        raise RuntimeError(f"range: the step {step} does not lead from {start} to {end}")
+    return _of(start + step * np.arange(math.floor((end - start) / step) + 1), out)
+
+
+def linspace(start: float, end: float, steps: int = 100, out: Any = None) -> Any:
+    """`steps` numbers, evenly spaced from start to end, both included."""
+    return _of(np.linspace(start, end, steps), out)
+
+
+def logspace(start: float, end: float, steps: int = 100, out: Any = None) -> Any:
+    """10 to the power of each number of linspace(start, end, steps)."""
+    return _of(np.logspace(start, end, steps), out)
+
+
+def rand(*sizes: Any, out: Any = None) -> Any:
+    """Uniform random numbers in [0, 1)."""
+    return _new(sizes, out).uniform_()
+
+
+def randn(*sizes: Any, out: Any = None) -> Any:
+    """Random numbers of the standard normal distribution."""
+    return _new(sizes, out).normal_()
+
+
+def randperm(n: int, out: Any = None) -> Any:
+    """The ints from 0 to n - 1 in random order, a LongTensor."""
+    if n < 0:
+        raise RuntimeError(f"randperm: expected a number that is not negative, but got {n}")
+    # Distinct keys in random order; equal ones would not favour any permutation by more than 2 ** -53.
+    order = np.argsort(torchlite.DoubleTensor(n).uniform_().numpy(), kind="stable") if n else np.empty(0)
+    return (torchlite.LongTensor(n) if out is None else out.resize_(n)).copy_(_C.from_numpy(order.astype(np.int64)))
+
+
+def normal(means: Any, std: Any = 1.0, out: Any = None) -> Any:
+    """Normal random numbers, one for each element of the tensor `means` or of the tensor `std`."""
+    like = means if isinstance(means, _C._TensorBase) else std
+    if not isinstance(like, _C._TensorBase):
+        raise TypeError("normal: expected a tensor for 'means' or 'std'")
+    drawn = like.clone().normal_()
+    result = drawn * std + means
+    return result if out is None else out.resize_(*result.size()).copy_(result)
+
+
+def bernoulli(input: Any, out: Any = None) -> Any:
+    """Ones with the probabilities that the tensor `input` holds, else zeros."""
+    out = input.clone() if out is None else out.resize_(*input.size())
+    return out.bernoulli_(input)
