@@ -17,8 +17,9 @@ from torchlite.utils.typename import typename
 
 __all__ = ["GRU", "LSTM", "RNN", "RNNBase"]
 
-_op = _C._find_op
-_cat, _stack = _op("cat"), _op("stack")
+_lstm_cell, _gru_cell = _C._find_op("lstm_cell"), _C._find_op("gru_cell")
+_rnn, _lstm, _gru = (_C._find_op(name) for name in ("rnn", "lstm", "gru"))
+_cat, _stack = _C._find_op("cat"), _C._find_op("stack")
 
 
 class RNNBase(Module):
@@ -153,8 +154,7 @@ class RNNBase(Module):
             if self.dropout and self.training and layer < self.num_layers - 1:
                 input = F.dropout(input, self.dropout, True)
         joined = tuple(
-            parts[0].unsqueeze(0) if len(parts) == 1 else _stack(list(parts), 0)
-            for parts in zip(*last, strict=True)
+            parts[0].unsqueeze(0) if len(parts) == 1 else _stack(list(parts), 0) for parts in zip(*last, strict=True)
         )
         return input, joined if len(joined) > 1 else joined[0]
 
@@ -244,7 +244,7 @@ class RNN(RNNBase):
 
     def _layer(self, input, state, weights, reverse):
         b_ih, b_hh = _biases(weights)
-        output, h = _op("rnn")(input, state[0], weights[0], weights[1], b_ih, b_hh, self.nonlinearity, reverse)
+        output, h = _rnn(input, state[0], weights[0], weights[1], b_ih, b_hh, self.nonlinearity, reverse)
         return output, (h,)
 
     def _step(self, input, state, weights):
@@ -267,12 +267,12 @@ class LSTM(RNNBase):
 
     def _layer(self, input, state, weights, reverse):
         b_ih, b_hh = _biases(weights)
-        output, h, c = _op("lstm")(input, state[0], state[1], weights[0], weights[1], b_ih, b_hh, reverse)
+        output, h, c = _lstm(input, state[0], state[1], weights[0], weights[1], b_ih, b_hh, reverse)
         return output, (h, c)
 
     def _step(self, input, state, weights):
         b_ih, b_hh = _biases(weights)
-        return _op("lstm_cell")(F.linear(input, weights[0]), F.linear(state[0], weights[1]), b_ih, b_hh, state[1])
+        return _lstm_cell(F.linear(input, weights[0]), F.linear(state[0], weights[1]), b_ih, b_hh, state[1])
 
 
 class GRU(RNNBase):
@@ -288,9 +288,9 @@ class GRU(RNNBase):
 
     def _layer(self, input, state, weights, reverse):
         b_ih, b_hh = _biases(weights)
-        output, h = _op("gru")(input, state[0], weights[0], weights[1], b_ih, b_hh, reverse)
+        output, h = _gru(input, state[0], weights[0], weights[1], b_ih, b_hh, reverse)
         return output, (h,)
 
     def _step(self, input, state, weights):
         b_ih, b_hh = _biases(weights)
-        return (_op("gru_cell")(F.linear(input, weights[0]), F.linear(state[0], weights[1]), b_ih, b_hh, state[0]),)
+        return (_gru_cell(F.linear(input, weights[0]), F.linear(state[0], weights[1]), b_ih, b_hh, state[0]),)

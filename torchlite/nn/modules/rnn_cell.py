@@ -11,7 +11,7 @@ from torchlite.nn.parameter import Parameter
 
 __all__ = ["GRUCell", "LSTMCell", "RNNCell", "RNNCellBase"]
 
-_op = _C._find_op
+_lstm_cell, _gru_cell = _C._find_op("lstm_cell"), _C._find_op("gru_cell")
 _linear = F.linear
 
 
@@ -103,7 +103,7 @@ class LSTMCell(RNNCellBase):
             h, c = hx
         self._check(input, h=h, c=c)
         w_ih, w_hh, b_ih, b_hh = self._weights()
-        return _op("lstm_cell")(_linear(input, w_ih), _linear(h, w_hh), b_ih, b_hh, c)
+        return _lstm_cell(_linear(input, w_ih), _linear(h, w_hh), b_ih, b_hh, c)
 
 
 class GRUCell(RNNCellBase):
@@ -116,4 +116,4 @@ class GRUCell(RNNCellBase):
             hx = self._zero_state(input)
         self._check(input, h=hx)
         w_ih, w_hh, b_ih, b_hh = self._weights()
-        return _op("gru_cell")(_linear(input, w_ih), _linear(hx, w_hh), b_ih, b_hh, hx)
+        return _gru_cell(_linear(input, w_ih), _linear(hx, w_hh), b_ih, b_hh, hx)
