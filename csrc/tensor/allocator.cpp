@@ -69,7 +69,7 @@ void* allocate(int64_t bytes) noexcept {
 
 void deallocate(void* block, int64_t bytes) noexcept {
   int64_t size;
-  SizeClass& c = classes[class_of(bytes, &size)];
+  [[maybe_unused]] SizeClass& c = classes[class_of(bytes, &size)];
   --stats.allocated_blocks;
   stats.allocated_bytes -= size;
 #ifndef TORCHLITE_NO_FREELISTS
