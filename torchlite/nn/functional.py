@@ -7,6 +7,7 @@ from torchlite import _C
 from torchlite.autograd import Variable
 
 __all__ = [
+    "conv2d",
     "cross_entropy",
     "dropout",
     "elu",
@@ -15,6 +16,7 @@ __all__ = [
     "leaky_relu",
     "linear",
     "log_softmax",
+    "max_pool2d",
     "mse_loss",
     "nll_loss",
     "relu",
@@ -26,6 +28,7 @@ __all__ = [
 
 _op = _C._find_op
 
+conv2d = _op("conv2d")
 linear = _op("linear")
 sigmoid = _op("sigmoid")
 softplus = _op("softplus")
@@ -34,9 +37,19 @@ mse_loss = _op("mse_loss")
 l1_loss = _op("l1_loss")
 
 _embedding, _dropout = _op("embedding"), _op("dropout")
+_max_pool2d = _op("max_pool2d")
 _relu, _leaky_relu, _elu = _op("relu"), _op("leaky_relu"), _op("elu")
 _softmax, _log_softmax = _op("softmax"), _op("log_softmax")
 _cross_entropy, _nll_loss = _op("cross_entropy"), _op("nll_loss")
+
+
+# ---- pooling ----
+
+
+def max_pool2d(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False):
+    """Largest element under a window that moves over each plane of (N, C, H, W); see `nn.MaxPool2d`."""
+    result = _max_pool2d(input, kernel_size, stride, padding, dilation, ceil_mode)
+    return result if return_indices else result[0]
 
 
 # ---- activation ----

@@ -282,6 +282,8 @@ std::span<const Row> nn_rows() {
     };
     std::vector<Row> losses = loss_rows();
     all.insert(all.end(), losses.begin(), losses.end());
+    std::vector<Row> convolutions = conv_rows();
+    all.insert(all.end(), convolutions.begin(), convolutions.end());
     return all;
   }();
   return rows;

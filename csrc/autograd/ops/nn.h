@@ -12,7 +12,8 @@ PyRef<Tensor> floating_operand(Tensor* t, const char* function, const char* argu
 // A tensor without history as an operand of the gradient's own operations.
 Value constant_operand(const Backward& b, PyRef<Tensor> t);
 
-// Softmax and the losses (loss.cpp).
+// Softmax and the losses (loss.cpp), convolution and pooling (conv.cpp).
 std::vector<Row> loss_rows();
+std::vector<Row> conv_rows();
 
 }  // namespace torchlite

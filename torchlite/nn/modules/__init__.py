@@ -2,6 +2,7 @@
 
 from torchlite.nn.modules.activation import ELU, LeakyReLU, LogSoftmax, ReLU, Sigmoid, Softmax, Softplus, Tanh
 from torchlite.nn.modules.container import Container, ModuleList, ParameterList, Sequential
+from torchlite.nn.modules.conv import Conv2d, MaxPool2d
 from torchlite.nn.modules.dropout import Dropout
 from torchlite.nn.modules.linear import Linear
 from torchlite.nn.modules.loss import CrossEntropyLoss, L1Loss, MSELoss, NLLLoss
@@ -12,6 +13,7 @@ from torchlite.nn.modules.sparse import Embedding
 
 __all__ = [
     "Container",
+    "Conv2d",
     "CrossEntropyLoss",
     "Dropout",
     "ELU",
@@ -25,6 +27,7 @@ __all__ = [
     "Linear",
     "LogSoftmax",
     "MSELoss",
+    "MaxPool2d",
     "Module",
     "ModuleList",
     "NLLLoss",
