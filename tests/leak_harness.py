@@ -27,7 +27,7 @@ from _pytest.tmpdir import tmppath_result_key
 CONFIRMATIONS = 3
 # The interpreter's own caches and free lists take many runs to settle, so blocks alone need many confirmations.
 # A test that is too slow for them is judged by the other counters.
-BLOCK_CONFIRMATIONS = 64
+BLOCK_CONFIRMATIONS = 256
 BLOCK_SECONDS = 1.0
 FREEZE_EVERY = 64
 
