@@ -124,7 +124,8 @@ def embedding(input, embedding_matrix, max_norm=None, norm_type=2, scale_grad_by
 def nll_loss(input, target, weight=None, size_average=True, ignore_index=-100):
     """Negative log likelihood of the classes `target` (N or N, H, W integers) under log-probabilities `input`.
 
-    `input` is (N, C) or (N, C, H, W). `weight` (C), a tensor or Variable, weighs the classes; targets equal to `ignore_index` don't count.
+    `input` is (N, C) or (N, C, H, W). `weight` (C), a tensor or Variable, weighs the classes; targets equal to
+    `ignore_index` don't count.
     The result, of shape (1,), is the weighted mean, or the sum with `size_average=False`.
     """
     ndim = input.dim()
