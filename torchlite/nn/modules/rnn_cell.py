@@ -52,16 +52,17 @@ class RNNCellBase(Module):
         except KeyError:
             return self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh
 
-    def _check(self, input, **states):
-        sizes = tuple(input.size())
-        if len(sizes) != 2 or sizes[1] != self.input_size:
-            raise RuntimeError(f"{type(self).__name__}: expected input of size (B, {self.input_size}), but got {sizes}")
-        for label, state in states.items():
-            if state.size() != (sizes[0], self.hidden_size):
-                raise RuntimeError(
-                    f"{type(self).__name__}: expected {label} of size {(sizes[0], self.hidden_size)}, "
-                    f"but got {tuple(state.size())}"
-                )
+    def _check(self, input, h, c=None):
+        """Raises RuntimeError unless the sizes of the input and the states fit."""
+        size = input.size()
+        if len(size) == 2 and size[1] == self.input_size:
+            expected = (size[0], self.hidden_size)
+            if h.size() == expected and (c is None or c.size() == expected):
+                return
+            label, state = ("h", h) if h.size() != expected else ("c", c)
+        else:
+            label, state, expected = "input", input, f"(B, {self.input_size})"
+        raise RuntimeError(f"{type(self).__name__}: expected {label} of size {expected}, but got {tuple(state.size())}")
 
     def _zero_state(self, input):
         return Variable(input.data.new(input.size(0), self.hidden_size).zero_())
@@ -85,7 +86,7 @@ class RNNCell(RNNCellBase):
     def forward(self, input, hx=None):
         if hx is None:
             hx = self._zero_state(input)
-        self._check(input, h=hx)
+        self._check(input, hx)
         w_ih, w_hh, b_ih, b_hh = self._weights()
         gates = _linear(input, w_ih, b_ih) + _linear(hx, w_hh, b_hh)
         return gates.tanh() if self.nonlinearity == "tanh" else F.relu(gates)
@@ -101,7 +102,7 @@ class LSTMCell(RNNCellBase):
             h = c = self._zero_state(input)
         else:
             h, c = hx
-        self._check(input, h=h, c=c)
+        self._check(input, h, c)
         w_ih, w_hh, b_ih, b_hh = self._weights()
         return _lstm_cell(_linear(input, w_ih), _linear(h, w_hh), b_ih, b_hh, c)
 
@@ -114,6 +115,6 @@ class GRUCell(RNNCellBase):
     def forward(self, input, hx=None):
         if hx is None:
             hx = self._zero_state(input)
-        self._check(input, h=hx)
+        self._check(input, hx)
         w_ih, w_hh, b_ih, b_hh = self._weights()
         return _gru_cell(_linear(input, w_ih), _linear(hx, w_hh), b_ih, b_hh, hx)
