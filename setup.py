@@ -10,7 +10,7 @@ from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
 ROOT = Path(__file__).parent
-FLAGS = ["-std=c++20", "-O2", "-g0", "-g0", "-fvisibility=hidden", "-Wall", "-Wextra", "-Werror",
+FLAGS = ["-std=c++20", "-O2", "-g0", "-fvisibility=hidden", "-Wall", "-Wextra", "-Werror",
          "-Wno-missing-field-initializers", "-Wno-invalid-offsetof", "-fno-math-errno", "-MMD"]
 
 
