@@ -44,6 +44,16 @@ new_capsule.restype, new_capsule.argtypes = ctypes.py_object, [ctypes.c_void_p, 
 FLOAT32 = (2, 32, 1)
 
 
+exporting = []
+
+
+@pytest.fixture(autouse=True)
+def producers_outlive_what_they_export():
+    yield
+    gc.collect()
+    exporting.clear()
+
+
 class Producer:
     """Float memory 0, 1, 2 ... described as asked. `deleted` counts calls of the deleter."""
 
@@ -73,6 +83,7 @@ class Producer:
     def __dlpack__(self, **keywords):
         if self.name == b"dltensor" and keywords:
             raise TypeError("no keywords before version 1")
+        exporting.append(self)
         return new_capsule(ctypes.addressof(self.managed), self.name, None)
 
 
