@@ -26,7 +26,11 @@ void small_product(const Tensor* a, const Tensor* b, T* y) {
     for (int64_t j = 0; j < n; ++j) row[j] = 0;
     for (int64_t l = 0; l < k; ++l) {
       T x = pa[i * ar + l * ac];
-      for (int64_t j = 0; j < n; ++j) row[j] += x * pb[l * br + j * bc];
+      const T* from = pb + l * br;
+      if (bc == 1)  // a loop that the compiler vectorises
+        for (int64_t j = 0; j < n; ++j) row[j] += x * from[j];
+      else
+        for (int64_t j = 0; j < n; ++j) row[j] += x * from[j * bc];
     }
   }
 }
@@ -34,7 +38,9 @@ void small_product(const Tensor* a, const Tensor* b, T* y) {
 // np.matmul of two tensors with at least one dimension each, whose sizes agree.
 PyRef<Tensor> multiply(Tensor* a, Tensor* b, Dims result) {
   bool loop = is_loop_type(a->dtype) && a->dtype == b->dtype && on_host(a) && on_host(b);
-  if (loop && a->ndim == 2 && b->ndim == 2 && a->numel * b->size(1) <= kSmallProduct) {
+  // An outer product is memory-bound, and NumPy does not hand it to BLAS.
+  bool outer = a->ndim == 2 && a->size(1) == 1;
+  if (loop && a->ndim == 2 && b->ndim == 2 && (outer || a->numel * b->size(1) <= kSmallProduct)) {
     PyRef<Tensor> y = new_tensor(a->dtype, result);
     with_elements(y.get(), [&](auto* q) { small_product(a, b, q); });
     return y;
