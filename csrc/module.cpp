@@ -87,4 +87,6 @@ PyObject* init_module() {
 
 }  // namespace torchlite
 
-PyMODINIT_FUNC PyInit__C() { return torchlite::guard([] { return torchlite::init_module(); }); }
+PyMODINIT_FUNC PyInit__C() {
+  return torchlite::guard([] { return torchlite::init_module(); });
+}

@@ -41,8 +41,10 @@ PyObject* variable_new_leaf(PyObject* data, int requires_grad) {
   return guard([&]() -> PyObject* {
     PyRef<Tensor> t = data_argument(data, "THPVariable_NewLeaf");
     if (requires_grad && !is_floating(t->dtype))
-      runtime_error("TorchliteVariable_NewParameter: only Variables of a floating point type can require gradients, "
-                    "but the data is a %s", type_name(t.object()));
+      runtime_error(
+          "TorchliteVariable_NewParameter: only Variables of a floating point type can require gradients, "
+          "but the data is a %s",
+          type_name(t.object()));
     return new_leaf(std::move(t), requires_grad != 0).release();
   });
 }
@@ -65,9 +67,7 @@ PyObject* variable_new_with_function(PyObject* data, PyObject* grad_fn) {
 }
 
 PyObject* variable_data(PyObject* v) {
-  return guard([&]() -> PyObject* {
-    return new_ref(variable_argument(v, "TorchliteVariable_Data")->data.get());
-  });
+  return guard([&]() -> PyObject* { return new_ref(variable_argument(v, "TorchliteVariable_Data")->data.get()); });
 }
 
 PyObject* variable_grad(PyObject* v) {
@@ -106,8 +106,8 @@ PyObject* tensor_new(int dtype, int ndim, const int64_t* sizes) {
 int tensor_info(PyObject* o, TorchliteTensorInfo* info) {
   return guard(-1, [&]() {
     Tensor* t = tensor_argument(o, "TorchliteTensor_Info");
-    *info = {t->bytes(),       static_cast<int>(t->dtype), t->ndim,      t->sizes().data,
-             t->strides().data, t->device(),                t->readonly()};
+    *info = {t->bytes(),   static_cast<int>(t->dtype), t->ndim, t->sizes().data, t->strides().data, t->device(),
+             t->readonly()};
     return 0;
   });
 }

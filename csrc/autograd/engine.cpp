@@ -56,10 +56,10 @@ PyRef<Variable> sum(PyRef<Variable> a, PyRef<Variable> b, bool* private_sum) {
 
 struct Task {
   PyRef<Node> node;
-  PyRef<Variable> single;          // the gradient of a node's only output
+  PyRef<Variable> single;  // the gradient of a node's only output
   uint32_t dependencies : 28 = 0;
-  bool needed : 1 = true;          // leads to something that is asked for
-  bool private_sum : 1 = false;    // `single` is a sum made here
+  bool needed : 1 = true;        // leads to something that is asked for
+  bool private_sum : 1 = false;  // `single` is a sum made here
   bool stochastic : 1 = false;
   bool captured : 1 = false;
 };
@@ -168,8 +168,7 @@ void Run::discover(const std::vector<Root>& roots) {
   }
   for (size_t k = 0; k < captures_.size(); ++k) {
     Slot slot = captures_[k].function ? find(captures_[k].function.get()) : kNone;
-    if (slot == kNone)
-      runtime_error("One of the differentiated Variables appears to not have been used in the graph");
+    if (slot == kNone) runtime_error("One of the differentiated Variables appears to not have been used in the graph");
     tasks_[slot].captured = true;
   }
 }

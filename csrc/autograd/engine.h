@@ -7,7 +7,7 @@
 namespace torchlite {
 
 struct Root {
-  PyRef<Node> function;     // where the gradient enters: the root's grad_fn or accumulator
+  PyRef<Node> function;  // where the gradient enters: the root's grad_fn or accumulator
   uint32_t output_nr;
   PyRef<Variable> gradient;  // may be empty
 };

@@ -149,8 +149,7 @@ void node_tp_dealloc(PyObject* o) {
 }  // namespace
 
 PyTypeObject Node_Type = {
-    .ob_base = PyVarObject_HEAD_INIT(nullptr, 0)
-    .tp_name = "torchlite._C._functions.Node",
+    .ob_base = PyVarObject_HEAD_INIT(nullptr, 0).tp_name = "torchlite._C._functions.Node",
     .tp_basicsize = sizeof(Node),
     .tp_dealloc = node_tp_dealloc,
     .tp_repr = node_tp_repr,

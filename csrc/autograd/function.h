@@ -70,15 +70,15 @@ extern const NodeClass* node_classes[kNodeKinds];
 struct Node : PyObject {
   uint64_t sequence : 56;  // order of creation: the engine runs the youngest ready node first
   NodeKind kind : 8;
-  uint32_t run;         // Note [Engine scratch]
+  uint32_t run;  // Note [Engine scratch]
   uint32_t slot;
-  NodeExtra* extra;     // owned
+  NodeExtra* extra;  // owned
   PyObject* weakrefs;
-  uint16_t op;          // OpNode: index of the row in the op table
-  uint16_t n_inputs;    // edges
+  uint16_t op;        // OpNode: index of the row in the op table
+  uint16_t n_inputs;  // edges
   uint16_t n_outputs;
-  bool requires_grad;   // "executable": false for a node that is never run
-  bool released;        // saved values are gone
+  bool requires_grad;  // "executable": false for a node that is never run
+  bool released;       // saved values are gone
 
   const NodeClass* node_class() const { return node_classes[static_cast<int>(kind)]; }
   Edge* edges() { return node_class()->edges(this); }

@@ -151,12 +151,9 @@ Gradients apply_legacy_backward(PyFunction* self, Gradients&& grads) {
         break;
       }
     uint32_t nr = static_cast<uint32_t>(i);
-    if (is_volatile)
-      out[i] = new_volatile(std::move(t));
-    else if (!error)
-      out[i] = new_leaf(std::move(t));
-    else
-      out[i] = new_interior(std::move(t), error.copy(), nr, true);
+    if (is_volatile) out[i] = new_volatile(std::move(t));
+    else if (!error) out[i] = new_leaf(std::move(t));
+    else out[i] = new_interior(std::move(t), error.copy(), nr, true);
   }
   return out;
 }

@@ -105,8 +105,7 @@ PyMethodDef engine_methods[] = {
 }  // namespace
 
 PyTypeObject ImperativeEngine_Type = {
-    .ob_base = PyVarObject_HEAD_INIT(nullptr, 0)
-    .tp_name = "torchlite._C._ImperativeEngine",
+    .ob_base = PyVarObject_HEAD_INIT(nullptr, 0).tp_name = "torchlite._C._ImperativeEngine",
     .tp_basicsize = sizeof(PyObject),
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
     .tp_doc = "The backward engine. It has no state of its own: every instance is as good as another.",

@@ -85,8 +85,7 @@ void restore(const Input& in) {
   Tensor* t = in.tensor.get();
   if (t->contiguous && t->device() == kCPU)
     std::copy_n(in.snapshot->bytes(), t->numel * itemsize(t->dtype), t->bytes());
-  else
-    copy_into(t, in.snapshot.get());
+  else copy_into(t, in.snapshot.get());
 }
 
 // ---- Note [Refused writes] --------------------------------------------------------------------------------------------
@@ -373,22 +372,17 @@ void ForwardCall::wrap(size_t i) {
   if (in && in->dirty && out.earlier < 0) {
     // The same Variable, moved onto this function. Without recording it keeps its history.
     Variable* v = in->variable;
-    if (records_)
-      rebase_history(v, PyRef<Node>::borrow(self_), nr, requires_grad, false);
-    else if (is_volatile_)
-      rebase_history(v, PyRef<Node>(), 0, false, true);
+    if (records_) rebase_history(v, PyRef<Node>::borrow(self_), nr, requires_grad, false);
+    else if (is_volatile_) rebase_history(v, PyRef<Node>(), 0, false, true);
     out.result = PyRef<Variable>::borrow(v);
     return;
   }
   // A Variable of its own. One on an input's (or an earlier result's) memory gets its own Tensor too: tensors are
   // told apart by identity in the next call.
   PyRef<Tensor> data = in || out.earlier >= 0 ? alias(out.tensor.get()) : out.tensor.copy();
-  if (is_volatile_)
-    out.result = new_volatile(std::move(data));
-  else if (!records_)
-    out.result = new_leaf(std::move(data));
-  else
-    out.result = new_interior(std::move(data), PyRef<Node>::borrow(self_), nr, requires_grad);
+  if (is_volatile_) out.result = new_volatile(std::move(data));
+  else if (!records_) out.result = new_leaf(std::move(data));
+  else out.result = new_interior(std::move(data), PyRef<Node>::borrow(self_), nr, requires_grad);
   if (out.earlier >= 0) {
     Variable* first = outputs_[static_cast<size_t>(out.earlier)].result.get();
     counter_of(first);
@@ -441,10 +435,8 @@ void ForwardCall::fail() noexcept {
     for (Input& in : inputs_) {
       if (!in.dirty) continue;
       try {
-        if (in.snapshot)
-          restore(in);
-        else
-          bump_version(in.variable);
+        if (in.snapshot) restore(in);
+        else bump_version(in.variable);
       } catch (...) {
         PyErr_Clear();  // the error that ends the call is the one to report
       }

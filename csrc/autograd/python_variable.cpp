@@ -46,8 +46,7 @@ void require_differentiable(const Tensor* t, const char* what) {
 
 // Sets everything that the constructor says on a Variable that nobody else has seen.
 void construct(Variable* v, const ConstructorArgs& a) {
-  if (a.is_volatile && a.requires_grad)
-    runtime_error("Variable can't be volatile and require_grad at the same time!");
+  if (a.is_volatile && a.requires_grad) runtime_error("Variable can't be volatile and require_grad at the same time!");
   bool has_grad_fn = a.grad_fn && a.grad_fn != Py_None;
   if (has_grad_fn && !is_function(a.grad_fn) && !is_node(a.grad_fn))
     runtime_error("Variable _grad_fn has to be a Function object or None, but got %s", type_name(a.grad_fn));
@@ -76,8 +75,8 @@ PyObject* variable_tp_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) 
       if (type->tp_init == variable_tp_init || !PyErr_ExceptionMatches(PyExc_TypeError)) throw PyError();
       PyErr_Clear();  // the arguments are for the subclass's __init__
     }
-    bool complete = fits && (type->tp_init == variable_tp_init || !a.data || is_tensor(a.data) ||
-                             a.data == Py_None || PyArray_Check(a.data));
+    bool complete = fits && (type->tp_init == variable_tp_init || !a.data || is_tensor(a.data) || a.data == Py_None ||
+                             PyArray_Check(a.data));
     PyRef<Variable> v = allocate_variable(type, complete ? PyRef<Tensor>() : data_of(nullptr));
     if (complete) construct(v.get(), a);
     PyObject_GC_Track(v.get());
@@ -293,8 +292,7 @@ PyGetSetDef variable_getset[] = {
 };
 
 PyTypeObject VariableBase_Type = {
-    .ob_base = PyVarObject_HEAD_INIT(nullptr, 0)
-    .tp_name = "torchlite._C._VariableBase",
+    .ob_base = PyVarObject_HEAD_INIT(nullptr, 0).tp_name = "torchlite._C._VariableBase",
     .tp_basicsize = sizeof(Variable),
     .tp_dealloc = variable_tp_dealloc,
     .tp_repr = variable_tp_repr,
@@ -302,8 +300,9 @@ PyTypeObject VariableBase_Type = {
     .tp_as_mapping = &variable_mapping,
     .tp_hash = variable_tp_hash,
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
-    .tp_doc = "_VariableBase(data=None, requires_grad=False, volatile=False, _grad_fn=None)\n\n"
-              "A tensor that takes part in automatic differentiation.",
+    .tp_doc =
+        "_VariableBase(data=None, requires_grad=False, volatile=False, _grad_fn=None)\n\n"
+        "A tensor that takes part in automatic differentiation.",
     .tp_traverse = variable_tp_traverse,
     .tp_clear = variable_tp_clear,
     .tp_weaklistoffset = offsetof(Variable, weakrefs),

@@ -25,7 +25,7 @@ PyObject* variable_detach_in_place(PyObject* o, PyObject*) {
     Variable* v = as_variable(o);
     if (v->accumulator) forget_leaf(v->accumulator, nullptr);
     v->requires_grad = false;
-  
+
     v->output_nr = 0;
     PyRef<> hooks = std::move(v->backward_hooks);
     PyRef<Node> grad_fn = std::move(v->grad_fn);

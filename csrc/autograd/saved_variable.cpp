@@ -30,9 +30,10 @@ SavedVariable SavedVariable::constant(PyObject* value) {
 
 void SavedVariable::check_version(const Node* owner) const {
   if (counter_ && counter_->version != version_)
-    runtime_error("one of the variables needed for gradient computation has been modified by an inplace operation: "
-                  "%s saved it at version %lld, it is now at version %lld",
-                  node_name(owner), static_cast<long long>(version_), static_cast<long long>(counter_->version));
+    runtime_error(
+        "one of the variables needed for gradient computation has been modified by an inplace operation: "
+        "%s saved it at version %lld, it is now at version %lld",
+        node_name(owner), static_cast<long long>(version_), static_cast<long long>(counter_->version));
 }
 
 Tensor* SavedVariable::unpack_data(const Node* owner) const {
@@ -52,8 +53,7 @@ PyRef<> SavedVariable::unpack(Node* owner) const {
     // The leaf was given other data since: what was saved is the old data, as a value without history.
     return new_leaf(std::move(data));
   }
-  PyRef<Node> grad_fn = is_output_ ? PyRef<Node>::borrow(owner)
-                                   : PyRef<Node>::borrow(as_node(origin_.get()));
+  PyRef<Node> grad_fn = is_output_ ? PyRef<Node>::borrow(owner) : PyRef<Node>::borrow(as_node(origin_.get()));
   if (!grad_fn) runtime_error("No grad_fn for non-leaf saved variable");
   PyRef<Variable> v = new_interior(std::move(data), std::move(grad_fn), output_nr_, requires_grad_);
   v->counter = counter_.share();

@@ -32,13 +32,13 @@ class SavedVariable {
  private:
   void check_version(const Node* owner) const;
 
-  PyRef<> value_;    // the Tensor; a constant; empty for None
-  PyRef<> origin_;   // the leaf Variable, or the grad_fn; empty if saved by its own node
+  PyRef<> value_;   // the Tensor; a constant; empty for None
+  PyRef<> origin_;  // the leaf Variable, or the grad_fn; empty if saved by its own node
   CounterRef counter_;
   int64_t version_ : 40 = 0;
   uint64_t output_nr_ : 16 = 0;
   bool requires_grad_ : 1 = false;
-  bool is_output_ : 1 = false;   // of the node that saved it
+  bool is_output_ : 1 = false;  // of the node that saved it
   bool is_leaf_ : 1 = false;
   bool is_constant_ : 1 = false;
 };

@@ -166,8 +166,10 @@ void require_in_place(Variable* v) {
     runtime_error("a leaf Variable that requires grad has been used in an in-place operation.");
   int sharers = version_sharers(v);
   if (sharers != 1)
-    runtime_error("in-place operations can be only used on variables that don't share storage with any other "
-                  "variables, but detected that there are %d objects sharing it", sharers);
+    runtime_error(
+        "in-place operations can be only used on variables that don't share storage with any other "
+        "variables, but detected that there are %d objects sharing it",
+        sharers);
 }
 
 void set_grad(Variable* v, Variable* grad) {
@@ -215,8 +217,7 @@ void variable_tp_dealloc(PyObject* o) {
   PyObject_GC_UnTrack(o);
   Py_TRASHCAN_BEGIN(o, variable_tp_dealloc);
   if (v->weakrefs) PyObject_ClearWeakRefs(o);
-  if (v->accumulator)
-    forget_leaf(v->accumulator, v->grad && Py_REFCNT(v->grad.get()) > 1 ? v->grad.object() : nullptr);
+  if (v->accumulator) forget_leaf(v->accumulator, v->grad && Py_REFCNT(v->grad.get()) > 1 ? v->grad.object() : nullptr);
   leave_counter(v);
   if (v->backward_hooks) v->backward_hooks.reset();
   if (v->dict) Py_CLEAR(v->dict);

@@ -63,9 +63,9 @@ struct Variable : PyObject {
   PyRef<Tensor> data;
   PyRef<Node> grad_fn;
   PyRef<Variable> grad;
-  PyRef<> backward_hooks;        // the dict that `_backward_hooks` was set to
-  AccumulateGrad* accumulator;   // not owned
-  CounterRef counter;            // empty: version 0, not shared
+  PyRef<> backward_hooks;       // the dict that `_backward_hooks` was set to
+  AccumulateGrad* accumulator;  // not owned
+  CounterRef counter;           // empty: version 0, not shared
   PyObject* dict;
   PyObject* weakrefs;
   uint32_t output_nr;

@@ -10,10 +10,10 @@
 namespace torchlite {
 
 struct AllocatorStats {
-  int64_t allocated_bytes;   // in use now, as size classes
+  int64_t allocated_bytes;  // in use now, as size classes
   int64_t allocated_blocks;
-  int64_t cached_bytes;      // free, kept for reuse
-  int64_t peak_bytes;        // highest allocated_bytes since the start or the last reset
+  int64_t cached_bytes;  // free, kept for reuse
+  int64_t peak_bytes;    // highest allocated_bytes since the start or the last reset
   int64_t total_allocations;
 };
 

@@ -161,12 +161,9 @@ PyRef<> array_of(const DLTensor& t, bool readonly) {
   }
   char* data = static_cast<char*>(t.data);
   alignas(16) static char nowhere[16];
-  if (numel == 0)
-    data = nowhere;  // a null pointer would make NumPy allocate
-  else if (!data)
-    buffer_error("from_dlpack: the memory's address is null");
-  else
-    data += t.byte_offset;
+  if (numel == 0) data = nowhere;  // a null pointer would make NumPy allocate
+  else if (!data) buffer_error("from_dlpack: the memory's address is null");
+  else data += t.byte_offset;
   return check(PyArray_NewFromDescr(&PyArray_Type, PyArray_DescrFromType(info(dtype).numpy_type), t.ndim, shape,
                                     strides, data, readonly ? 0 : NPY_ARRAY_WRITEABLE, nullptr));
 }

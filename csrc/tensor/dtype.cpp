@@ -14,27 +14,13 @@ const DTypeInfo kDTypeInfo[kDTypes] = {
 bool dtype_of_numpy(int numpy_type, DType* out) {
   switch (numpy_type) {
     case NPY_BOOL:
-    case NPY_UINT8:
-      *out = DType::Byte;
-      return true;
-    case NPY_INT8:
-      *out = DType::Char;
-      return true;
-    case NPY_INT16:
-      *out = DType::Short;
-      return true;
-    case NPY_INT32:
-      *out = DType::Int;
-      return true;
-    case NPY_FLOAT16:
-      *out = DType::Half;
-      return true;
-    case NPY_FLOAT32:
-      *out = DType::Float;
-      return true;
-    case NPY_FLOAT64:
-      *out = DType::Double;
-      return true;
+    case NPY_UINT8: *out = DType::Byte; return true;
+    case NPY_INT8: *out = DType::Char; return true;
+    case NPY_INT16: *out = DType::Short; return true;
+    case NPY_INT32: *out = DType::Int; return true;
+    case NPY_FLOAT16: *out = DType::Half; return true;
+    case NPY_FLOAT32: *out = DType::Float; return true;
+    case NPY_FLOAT64: *out = DType::Double; return true;
     default:
       // NPY_LONG and NPY_LONGLONG are two numbers for the same 64-bit type.
       if (numpy_type == NPY_INT64 || numpy_type == NPY_LONGLONG) {

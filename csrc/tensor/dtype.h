@@ -9,11 +9,11 @@ enum class DType : uint8_t { Byte, Char, Short, Int, Long, Half, Float, Double }
 inline constexpr int kDTypes = 8;
 
 struct DTypeInfo {
-  const char* name;         // "Float": prefix of the class names FloatTensor, FloatStorage
-  const char* numpy_name;   // "float32"
+  const char* name;        // "Float": prefix of the class names FloatTensor, FloatStorage
+  const char* numpy_name;  // "float32"
   int itemsize;
-  int numpy_type;           // NPY_FLOAT32
-  const char* typestr;      // array interface, little-endian: "<f4"
+  int numpy_type;             // NPY_FLOAT32
+  const char* typestr;        // array interface, little-endian: "<f4"
   const char* buffer_format;  // struct module: "f"
   bool floating;
 };

@@ -17,8 +17,8 @@ PyRef<> array_of(const MatrixRef& m) {
     std::swap(sizes[0], sizes[1]);
     std::swap(strides[0], strides[1]);
   }
-  return check(PyArray_New(&PyArray_Type, 2, sizes, info(m.dtype).numpy_type, strides, m.data, 0, NPY_ARRAY_WRITEABLE,
-                           nullptr));
+  return check(
+      PyArray_New(&PyArray_Type, 2, sizes, info(m.dtype).numpy_type, strides, m.data, 0, NPY_ARRAY_WRITEABLE, nullptr));
 }
 
 }  // namespace

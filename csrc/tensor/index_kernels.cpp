@@ -81,8 +81,8 @@ void require_slices(const Tensor* target, int dim, const Tensor* index, const Te
   bool same = source->ndim == target->ndim;
   for (int d = 0; same && d < source->ndim; ++d) same = d == dim || source->size(d) == target->size(d);
   if (!same)
-    runtime_error("%s: a source of size %s does not fit self of size %s: they may differ only at dimension %d", function,
-                  format_dims(source->sizes()).c_str(), format_dims(target->sizes()).c_str(), dim);
+    runtime_error("%s: a source of size %s does not fit self of size %s: they may differ only at dimension %d",
+                  function, format_dims(source->sizes()).c_str(), format_dims(target->sizes()).c_str(), dim);
   int64_t slices = source->ndim ? source->size(dim) : 1;
   if (slices != index->numel)
     runtime_error("%s: Number of indices should be equal to source:size(dim), but got %lld indices and size %lld",
@@ -156,8 +156,7 @@ PyRef<Tensor> index_select(Tensor* source, int dim, Tensor* index, const char* f
 void index_put(Tensor* target, int dim, Tensor* index, Tensor* source, bool add, const char* function) {
   require_slices(target, dim, index, source, function);
   if (add && target->dtype == DType::Half)
-    return add_in_single(target, source,
-                         [&](Tensor* t, Tensor* s) { index_put(t, dim, index, s, true, function); });
+    return add_in_single(target, source, [&](Tensor* t, Tensor* s) { index_put(t, dim, index, s, true, function); });
   std::vector<int64_t> rows = checked_index(index, size_along(target, dim), dim, function);
   PyRef<Tensor> from = contiguous(source);
   Split s(target->sizes(), dim);

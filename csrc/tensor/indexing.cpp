@@ -80,12 +80,8 @@ bool basic_view(Tensor* t, PyObject* key, View* v) {
   for (Py_ssize_t i = 0; i < n; ++i) {
     Item& item = items[i];
     switch (item.kind) {
-      case Item::Ellipsis:
-        keep(d + t->ndim - used);
-        break;
-      case Item::None:
-        v->push(1, 0);
-        break;
+      case Item::Ellipsis: keep(d + t->ndim - used); break;
+      case Item::None: v->push(1, 0); break;
       case Item::Int:
         v->offset += wrap_index(item.start, t->size(d), d) * t->stride(d);
         ++d;
@@ -128,10 +124,8 @@ bool list_means_tuple(Tensor* t, PyObject* list) {
 // The key with which NumPy means what `key` means here.
 PyRef<> numpy_key(Tensor* t, PyObject* key) {
   PyRef<> tuple;
-  if (PyList_Check(key) && list_means_tuple(t, key))
-    tuple = check(PyList_AsTuple(key));
-  else if (PyTuple_Check(key))
-    tuple = PyRef<>::borrow(key);
+  if (PyList_Check(key) && list_means_tuple(t, key)) tuple = check(PyList_AsTuple(key));
+  else if (PyTuple_Check(key)) tuple = PyRef<>::borrow(key);
   if (!tuple) {
     if (PyList_Check(key)) {
       // A list of one-element tensors or an empty list: NumPy would guess float.
@@ -209,16 +203,11 @@ void store_number(char* p, DType dtype, PyObject* number) {
     *reinterpret_cast<T*>(p) = static_cast<T>(v);
   };
   switch (dtype) {
-    case DType::Byte:
-      return store(uint8_t{});
-    case DType::Char:
-      return store(int8_t{});
-    case DType::Short:
-      return store(int16_t{});
-    case DType::Int:
-      return store(int32_t{});
-    default:
-      return store(int64_t{});
+    case DType::Byte: return store(uint8_t{});
+    case DType::Char: return store(int8_t{});
+    case DType::Short: return store(int16_t{});
+    case DType::Int: return store(int32_t{});
+    default: return store(int64_t{});
   }
 }
 

@@ -239,18 +239,10 @@ PyObject* tensor_fill(PyObject* o, PyObject* value) {
       return v;
     };
     switch (item) {  // whatever the type, a pattern of as many bits
-      case 1:
-        memset(p, value_of(uint8_t{}), static_cast<size_t>(t->numel));
-        break;
-      case 2:
-        std::fill_n(reinterpret_cast<uint16_t*>(p), t->numel, value_of(uint16_t{}));
-        break;
-      case 4:
-        kernels::fill(value_of(float{}), reinterpret_cast<float*>(p), t->numel);
-        break;
-      default:
-        kernels::fill(value_of(double{}), reinterpret_cast<double*>(p), t->numel);
-        break;
+      case 1: memset(p, value_of(uint8_t{}), static_cast<size_t>(t->numel)); break;
+      case 2: std::fill_n(reinterpret_cast<uint16_t*>(p), t->numel, value_of(uint16_t{})); break;
+      case 4: kernels::fill(value_of(float{}), reinterpret_cast<float*>(p), t->numel); break;
+      default: kernels::fill(value_of(double{}), reinterpret_cast<double*>(p), t->numel); break;
     }
     return new_ref(o);
   });
@@ -354,8 +346,7 @@ PyObject* tensor_set(PyObject* o, PyObject* args) {
     PyRef<Storage> storage = PyRef<Storage>::borrow(static_cast<Storage*>(source));
     std::vector<int64_t> sizes = size ? parse_dims(size) : std::vector<int64_t>{storage->size() - offset};
     std::vector<int64_t> strides(sizes.size(), 1);
-    if (stride)
-      strides = parse_dims(stride);
+    if (stride) strides = parse_dims(stride);
     else
       for (size_t d = sizes.size(); d-- > 1;) strides[d - 1] = strides[d] * std::max<int64_t>(sizes[d], 1);
     if (strides.size() != sizes.size())

@@ -28,8 +28,8 @@ PyObject* fill(PyObject* self_object, const char* function, F&& f) {
   require_writable(self, function);
   bool single = self->dtype == DType::Float || self->dtype == DType::Half;
   bool direct = self->contiguous && self->dtype == (single ? DType::Float : DType::Double);
-  PyRef<Tensor> target = direct ? PyRef<Tensor>::borrow(self)
-                                : new_tensor(single ? DType::Float : DType::Double, self->sizes());
+  PyRef<Tensor> target =
+      direct ? PyRef<Tensor>::borrow(self) : new_tensor(single ? DType::Float : DType::Double, self->sizes());
   if (single) f(target->ptr<float>(), target->numel);
   else f(target->ptr<double>(), target->numel);
   if (!direct) {
@@ -340,8 +340,7 @@ PyMethodDef module_methods[] = {
 }  // namespace
 
 PyTypeObject Generator_Type = {
-    .ob_base = PyVarObject_HEAD_INIT(nullptr, 0)
-    .tp_name = "torchlite._C.Generator",
+    .ob_base = PyVarObject_HEAD_INIT(nullptr, 0).tp_name = "torchlite._C.Generator",
     .tp_basicsize = sizeof(GeneratorObject),
     .tp_flags = Py_TPFLAGS_DEFAULT,
     .tp_doc = "A source of random numbers. The same state gives the same numbers on every machine.",

@@ -12,11 +12,11 @@
 namespace torchlite {
 
 struct Storage : PyObject {
-  char* data;          // nullptr only if nbytes is 0
+  char* data;  // nullptr only if nbytes is 0
   int64_t nbytes;
   PyRef<> owner;
   Device device;
-  DType dtype;         // of the Python class; a view of another type may exist (bool arrays as Byte)
+  DType dtype;  // of the Python class; a view of another type may exist (bool arrays as Byte)
   bool readonly;
   alignas(16) char small[16];
 

@@ -198,22 +198,14 @@ std::vector<int64_t> parse_dims(PyObject* o) {
 
 PyRef<> element_to_number(const char* p, DType dtype) {
   switch (dtype) {
-    case DType::Byte:
-      return check(PyLong_FromLong(*reinterpret_cast<const uint8_t*>(p)));
-    case DType::Char:
-      return check(PyLong_FromLong(*reinterpret_cast<const int8_t*>(p)));
-    case DType::Short:
-      return check(PyLong_FromLong(*reinterpret_cast<const int16_t*>(p)));
-    case DType::Int:
-      return check(PyLong_FromLong(*reinterpret_cast<const int32_t*>(p)));
-    case DType::Long:
-      return check(PyLong_FromLongLong(*reinterpret_cast<const int64_t*>(p)));
-    case DType::Float:
-      return check(PyFloat_FromDouble(*reinterpret_cast<const float*>(p)));
-    case DType::Double:
-      return check(PyFloat_FromDouble(*reinterpret_cast<const double*>(p)));
-    case DType::Half:
-      break;
+    case DType::Byte: return check(PyLong_FromLong(*reinterpret_cast<const uint8_t*>(p)));
+    case DType::Char: return check(PyLong_FromLong(*reinterpret_cast<const int8_t*>(p)));
+    case DType::Short: return check(PyLong_FromLong(*reinterpret_cast<const int16_t*>(p)));
+    case DType::Int: return check(PyLong_FromLong(*reinterpret_cast<const int32_t*>(p)));
+    case DType::Long: return check(PyLong_FromLongLong(*reinterpret_cast<const int64_t*>(p)));
+    case DType::Float: return check(PyFloat_FromDouble(*reinterpret_cast<const float*>(p)));
+    case DType::Double: return check(PyFloat_FromDouble(*reinterpret_cast<const double*>(p)));
+    case DType::Half: break;
   }
   PyRef<> descr = check(reinterpret_cast<PyObject*>(PyArray_DescrFromType(NPY_FLOAT16)));
   PyRef<> scalar = check(PyArray_Scalar(const_cast<char*>(p), reinterpret_cast<PyArray_Descr*>(descr.get()), nullptr));

@@ -128,9 +128,9 @@ int wrap_dim(int64_t dim, int ndim);
 std::vector<int64_t> broadcast_sizes(Dims a, Dims b, const char* function);
 // "(2, 3)" and "torchlite.FloatTensor" for messages and printing.
 std::string format_dims(Dims d);
-PyRef<> size_tuple(Dims d);                      // a torchlite.Size
-PyRef<> int_tuple(Dims d);                       // a plain tuple
-std::vector<int64_t> parse_dims(PyObject* o);    // an int or a sequence of ints
+PyRef<> size_tuple(Dims d);                    // a torchlite.Size
+PyRef<> int_tuple(Dims d);                     // a plain tuple
+std::vector<int64_t> parse_dims(PyObject* o);  // an int or a sequence of ints
 // A Python number for a tensor's element at byte pointer `p`.
 PyRef<> element_to_number(const char* p, DType dtype);
 

@@ -82,9 +82,10 @@ bool view_strides(const Tensor* t, Dims sizes, Sizes* strides) {
 PyRef<Tensor> view(const Tensor* t, Dims requested) {
   Sizes strides, sizes = infer_sizes(requested, t->numel);
   if (!view_strides(t, sizes, &strides))
-    runtime_error("invalid argument 1: input is not contiguous: a tensor of size %s with strides %s has no view of "
-                  "size %s; call contiguous() first",
-                  format_dims(t->sizes()).c_str(), format_dims(t->strides()).c_str(), format_dims(sizes).c_str());
+    runtime_error(
+        "invalid argument 1: input is not contiguous: a tensor of size %s with strides %s has no view of "
+        "size %s; call contiguous() first",
+        format_dims(t->sizes()).c_str(), format_dims(t->strides()).c_str(), format_dims(sizes).c_str());
   return new_view(t, sizes, strides, t->offset);
 }
 
@@ -113,7 +114,8 @@ PyRef<Tensor> permute(const Tensor* t, Dims dims) {
   uint64_t seen = 0;
   for (int64_t requested : dims) {
     int d = wrap_dim(requested, t->ndim);
-    if ((seen >> d) & 1) runtime_error("permute: Invalid permutation %s: dimension %d is repeated", format_dims(dims).c_str(), d);
+    if ((seen >> d) & 1)
+      runtime_error("permute: Invalid permutation %s: dimension %d is repeated", format_dims(dims).c_str(), d);
     seen |= uint64_t{1} << d;
     sizes.push_back(t->size(d));
     strides.push_back(t->stride(d));
@@ -124,9 +126,10 @@ PyRef<Tensor> permute(const Tensor* t, Dims dims) {
 PyRef<Tensor> expand(const Tensor* t, Dims requested) {
   int added = requested.n - t->ndim;
   if (added < 0)
-    runtime_error("expand: the number of sizes provided must be greater or equal to the number of dimensions in the "
-                  "tensor, but got %s for a tensor of size %s",
-                  format_dims(requested).c_str(), format_dims(t->sizes()).c_str());
+    runtime_error(
+        "expand: the number of sizes provided must be greater or equal to the number of dimensions in the "
+        "tensor, but got %s for a tensor of size %s",
+        format_dims(requested).c_str(), format_dims(t->sizes()).c_str());
   int64_t dims[2 * kMaxDim];
   int n = requested.n;
   if (n > kMaxDim) runtime_error("expand: a tensor has at most %d dimensions, but got %d", kMaxDim, n);
@@ -148,9 +151,10 @@ PyRef<Tensor> expand(const Tensor* t, Dims requested) {
       dims[d] = wanted;
       dims[n + d] = 0;
     } else {
-      runtime_error("The expanded size of the tensor (%lld) must match the existing size (%lld) at non-singleton "
-                    "dimension %d.",
-                    static_cast<long long>(wanted), static_cast<long long>(size), d);
+      runtime_error(
+          "The expanded size of the tensor (%lld) must match the existing size (%lld) at non-singleton "
+          "dimension %d.",
+          static_cast<long long>(wanted), static_cast<long long>(size), d);
     }
   }
   return new_view(t, {dims, n}, {dims + n, n}, t->offset);

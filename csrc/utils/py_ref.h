@@ -25,8 +25,8 @@ class PyRef {
   }
 
   template <class U>
-    requires(std::is_convertible_v<U*, T*>)
-  PyRef(PyRef<U>&& other) noexcept : p_(other.release()) {}
+  requires(std::is_convertible_v<U*, T*>) PyRef(PyRef<U>&& other)
+  noexcept : p_(other.release()) {}
   PyRef(PyRef&& other) noexcept : p_(std::exchange(other.p_, nullptr)) {}
   PyRef& operator=(PyRef&& other) noexcept {
     // The member holds its new value before the old one dies: a finalizer may look at the owner.

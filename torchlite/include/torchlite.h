@@ -25,18 +25,24 @@ extern "C" {
 
 /* Element types, in the order of TorchliteTensorInfo.dtype. */
 enum TorchliteDType {
-  TORCHLITE_BYTE, TORCHLITE_CHAR, TORCHLITE_SHORT, TORCHLITE_INT,
-  TORCHLITE_LONG, TORCHLITE_HALF, TORCHLITE_FLOAT, TORCHLITE_DOUBLE
+  TORCHLITE_BYTE,
+  TORCHLITE_CHAR,
+  TORCHLITE_SHORT,
+  TORCHLITE_INT,
+  TORCHLITE_LONG,
+  TORCHLITE_HALF,
+  TORCHLITE_FLOAT,
+  TORCHLITE_DOUBLE
 };
 
 /* What a tensor is, valid while the tensor lives and is not resized. Strides count elements. */
 typedef struct {
-  void* data;             /* the first element */
-  int dtype;              /* a TorchliteDType */
+  void* data; /* the first element */
+  int dtype;  /* a TorchliteDType */
   int ndim;
   const int64_t* sizes;
   const int64_t* strides;
-  int device;             /* -1: host; else the CUDA device */
+  int device; /* -1: host; else the CUDA device */
   int readonly;
 } TorchliteTensorInfo;
 
@@ -70,8 +76,10 @@ static inline int torchlite_import(void) {
   torchlite_api = (const TorchliteAPI*)PyCapsule_Import(TORCHLITE_API_CAPSULE, 0);
   if (!torchlite_api) return -1;
   if (torchlite_api->major != TORCHLITE_API_MAJOR || torchlite_api->minor < TORCHLITE_API_MINOR) {
-    PyErr_Format(PyExc_ImportError, "this extension was built for version %d.%d of the torchlite C API, but %d.%d is "
-                 "installed", TORCHLITE_API_MAJOR, TORCHLITE_API_MINOR, torchlite_api->major, torchlite_api->minor);
+    PyErr_Format(PyExc_ImportError,
+                 "this extension was built for version %d.%d of the torchlite C API, but %d.%d is "
+                 "installed",
+                 TORCHLITE_API_MAJOR, TORCHLITE_API_MINOR, torchlite_api->major, torchlite_api->minor);
     torchlite_api = NULL;
     return -1;
   }

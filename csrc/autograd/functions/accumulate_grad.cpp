@@ -126,8 +126,7 @@ PyGetSetDef accumulate_grad_getset[] = {
 }  // namespace
 
 PyTypeObject AccumulateGrad_Type = {
-    .ob_base = PyVarObject_HEAD_INIT(nullptr, 0)
-    .tp_name = "torchlite._C._functions.AccumulateGrad",
+    .ob_base = PyVarObject_HEAD_INIT(nullptr, 0).tp_name = "torchlite._C._functions.AccumulateGrad",
     .tp_basicsize = sizeof(AccumulateGrad),
     .tp_dealloc = accumulate_grad_tp_dealloc,
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,

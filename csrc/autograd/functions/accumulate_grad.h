@@ -9,8 +9,8 @@
 namespace torchlite {
 
 struct AccumulateGrad : Node {
-  Variable* variable;      // not owned; nullptr once the leaf is gone
-  PyRef<> orphaned_grad;   // weak reference to the `.grad` of a dead leaf
+  Variable* variable;     // not owned; nullptr once the leaf is gone
+  PyRef<> orphaned_grad;  // weak reference to the `.grad` of a dead leaf
 };
 
 extern PyTypeObject AccumulateGrad_Type;

@@ -31,8 +31,10 @@ Gradients error_apply(Node* self, Gradients&&) {
   throw PyError();
 }
 
-constexpr NodeClass identity_class = {NodeKind::Identity, identity_apply, basic_release, basic_edges, basic_traverse, basic_clear};
-constexpr NodeClass error_class = {NodeKind::Error, error_apply, basic_release, basic_edges, basic_traverse, basic_clear};
+constexpr NodeClass identity_class = {NodeKind::Identity, identity_apply, basic_release,
+                                      basic_edges,        basic_traverse, basic_clear};
+constexpr NodeClass error_class = {NodeKind::Error, error_apply,    basic_release,
+                                   basic_edges,     basic_traverse, basic_clear};
 
 PyRef<BasicNode> make_basic(PyTypeObject* type, const NodeClass* node_class, size_t n_inputs, size_t n_outputs,
                             bool requires_grad) {

@@ -16,9 +16,7 @@ PyRef<Tensor> map(Tensor* x, Tensor* out, F&& f) {
   PyRef<Tensor> y = direct ? PyRef<Tensor>::borrow(out) : new_like(operand.get());
   {
     GilRelease unlocked(y->numel);
-    with_elements(y.get(), [&](auto* q) {
-      f(operand->ptr<std::remove_reference_t<decltype(*q)>>(), q, y->numel);
-    });
+    with_elements(y.get(), [&](auto* q) { f(operand->ptr<std::remove_reference_t<decltype(*q)>>(), q, y->numel); });
   }
   return x->dtype == DType::Half ? to_dtype(y.get(), DType::Half) : std::move(y);
 }
@@ -76,9 +74,8 @@ std::span<const Row> activation_rows() {
       {.signature = "tanh_backward(Tensor grad, Tensor output)",
        .doc = "grad * (1 - output^2).",
        .forward = [](Call& c) -> Outputs {
-         return map_backward(c, []<class T>(const T* g, const T* y, T* dx, int64_t n) {
-           kernels::tanh_backward(g, y, dx, n);
-         });
+         return map_backward(
+             c, []<class T>(const T* g, const T* y, T* dx, int64_t n) { kernels::tanh_backward(g, y, dx, n); });
        },
        .backward =
            [](Backward& b) {
@@ -97,9 +94,8 @@ std::span<const Row> activation_rows() {
       {.signature = "sigmoid_backward(Tensor grad, Tensor output)",
        .doc = "grad * output * (1 - output).",
        .forward = [](Call& c) -> Outputs {
-         return map_backward(c, []<class T>(const T* g, const T* y, T* dx, int64_t n) {
-           kernels::sigmoid_backward(g, y, dx, n);
-         });
+         return map_backward(
+             c, []<class T>(const T* g, const T* y, T* dx, int64_t n) { kernels::sigmoid_backward(g, y, dx, n); });
        },
        .backward =
            [](Backward& b) {
@@ -118,9 +114,8 @@ std::span<const Row> activation_rows() {
       {.signature = "relu_backward(Tensor grad, Tensor output)",
        .doc = "grad where output > 0, else 0.",
        .forward = [](Call& c) -> Outputs {
-         return map_backward(c, []<class T>(const T* g, const T* x, T* dx, int64_t n) {
-           kernels::relu_backward(g, x, dx, n);
-         });
+         return map_backward(
+             c, []<class T>(const T* g, const T* x, T* dx, int64_t n) { kernels::relu_backward(g, x, dx, n); });
        },
        .backward =
            [](Backward& b) {
@@ -137,8 +132,7 @@ std::span<const Row> activation_rows() {
            kernels::leaky_relu(x, static_cast<T>(slope), y, n);
          });
        },
-       .backward =
-           [](Backward& b) { b.set(0, call<"leaky_relu_backward">(b.grad(), b.value(0), b.value(1))); },
+       .backward = [](Backward& b) { b.set(0, call<"leaky_relu_backward">(b.grad(), b.value(0), b.value(1))); },
        .uses = {in(0) | in(1)},
        .flags = kInPlace},
       {.signature = "leaky_relu_backward(Tensor grad, Tensor self, Scalar negative_slope)",
@@ -160,9 +154,8 @@ std::span<const Row> activation_rows() {
        .doc = "self where positive, else alpha * (exp(self) - 1).",
        .forward = [](Call& c) -> Outputs {
          double alpha = c.number(1);
-         return map(c.tensor(0), c.out, [alpha]<class T>(const T* x, T* y, int64_t n) {
-           kernels::elu(x, static_cast<T>(alpha), y, n);
-         });
+         return map(c.tensor(0), c.out,
+                    [alpha]<class T>(const T* x, T* y, int64_t n) { kernels::elu(x, static_cast<T>(alpha), y, n); });
        },
        .backward = [](Backward& b) { b.set(0, call<"elu_backward">(b.grad(), b.value(0), b.value(1))); },
        .uses = {in(0) | in(1)}},
@@ -194,9 +187,7 @@ std::span<const Row> activation_rows() {
          });
        },
        .backward =
-           [](Backward& b) {
-             b.set(0, call<"softplus_backward">(b.grad(), b.value(0), b.value(1), b.value(2)));
-           },
+           [](Backward& b) { b.set(0, call<"softplus_backward">(b.grad(), b.value(0), b.value(1), b.value(2))); },
        .uses = {in(0) | in(1) | in(2)}},
       {.signature = "softplus_backward(Tensor grad, Tensor self, Scalar beta, Scalar threshold)",
        .doc = "grad * sigmoid(beta * self); grad where beta * self > threshold.",

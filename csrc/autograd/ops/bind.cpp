@@ -72,9 +72,7 @@ void add_composite(PyTypeObject* type, PyMethodDef* def) {
 
 // ---- number slots -------------------------------------------------------------------------------------------------
 
-inline bool is_operand(PyObject* o) {
-  return Py_TYPE(o) == variable_class || is_variable(o) || is_tensor(o);
-}
+inline bool is_operand(PyObject* o) { return Py_TYPE(o) == variable_class || is_variable(o) || is_tensor(o); }
 
 // a (op) b, where the first and last tensor parameters of `op` are the operands.
 PyObject* binary(const Op& op, PyObject* a, PyObject* b) {
@@ -268,8 +266,7 @@ PyGetSetDef op_getset[] = {
 void op_tp_dealloc(PyObject* o) { PyObject_Free(o); }
 
 PyTypeObject Op_Type = {
-    .ob_base = PyVarObject_HEAD_INIT(nullptr, 0)
-    .tp_name = "torchlite._C.Op",
+    .ob_base = PyVarObject_HEAD_INIT(nullptr, 0).tp_name = "torchlite._C.Op",
     .tp_basicsize = sizeof(OpObject),
     .tp_dealloc = op_tp_dealloc,
     .tp_vectorcall_offset = offsetof(OpObject, vectorcall),
@@ -309,8 +306,7 @@ Py_ssize_t table_mp_length(PyObject*) { return PyDict_GET_SIZE(op_dict); }
 PyMappingMethods table_mapping = {.mp_length = table_mp_length};
 
 PyTypeObject OpTable_Type = {
-    .ob_base = PyVarObject_HEAD_INIT(nullptr, 0)
-    .tp_name = "torchlite._C.OpTable",
+    .ob_base = PyVarObject_HEAD_INIT(nullptr, 0).tp_name = "torchlite._C.OpTable",
     .tp_basicsize = sizeof(PyObject),
     .tp_dealloc = op_tp_dealloc,
     .tp_as_mapping = &table_mapping,

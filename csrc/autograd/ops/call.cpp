@@ -16,10 +16,10 @@ struct Scan {
     for (uint32_t left = held; left; left &= left - 1) PyRef<>::steal(raw[std::countr_zero(left)]);
   }
   PyObject* raw[kMaxParams];
-  PyRef<> list;             // tuple of the tensors of a Tensor[] argument
-  uint32_t variables = 0;   // arguments that are Variables (or lists of them)
-  uint32_t held = 0;        // positions of `raw` with a reference of their own
-  int n_variables = 0;      // counting list elements
+  PyRef<> list;            // tuple of the tensors of a Tensor[] argument
+  uint32_t variables = 0;  // arguments that are Variables (or lists of them)
+  uint32_t held = 0;       // positions of `raw` with a reference of their own
+  int n_variables = 0;     // counting list elements
   bool raw_tensor = false;
   bool any_grad = false;
   bool any_volatile = false;
@@ -152,8 +152,7 @@ void save_outputs(const Op& op, OpNode* node, const Outputs& outputs, Variable* 
   SavedVariable* end = op_node_saved(node) + n_saved;
   for (int k = 0; k < op.row->outputs + op.row->hidden_outputs; ++k) {
     if (!(node->saved_mask & out(k))) continue;
-    *--end = k < op.row->outputs ? SavedVariable(variables[k], node)
-                                 : SavedVariable::constant(outputs.v[k].object());
+    *--end = k < op.row->outputs ? SavedVariable(variables[k], node) : SavedVariable::constant(outputs.v[k].object());
   }
 }
 
@@ -224,8 +223,8 @@ void forward_into(const Op& op, PyObject* const* raw, Tensor* out) {
     type_error("%s: a result of type %s cannot be written into a tensor of type %s", op.in_place_name.c_str(),
                info(r->dtype).name, info(out->dtype).name);
   if (!(r->sizes() == out->sizes()))
-    runtime_error("%s: the result has size %s, but the tensor written in place has size %s",
-                  op.in_place_name.c_str(), format_dims(r->sizes()).c_str(), format_dims(out->sizes()).c_str());
+    runtime_error("%s: the result has size %s, but the tensor written in place has size %s", op.in_place_name.c_str(),
+                  format_dims(r->sizes()).c_str(), format_dims(out->sizes()).c_str());
   copy_into(out, r);
 }
 

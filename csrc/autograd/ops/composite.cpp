@@ -96,8 +96,9 @@ std::vector<int64_t> sizes_of(PyObject* o, const char* function) {
 }
 
 PyObject* view_as(PyObject* self, PyObject* other) {
-  return guard(
-      [&]() -> PyObject* { return call<"view">(operand(self, "view_as"), sizes_of(other, "view_as")).release().release(); });
+  return guard([&]() -> PyObject* {
+    return call<"view">(operand(self, "view_as"), sizes_of(other, "view_as")).release().release();
+  });
 }
 
 PyObject* expand_as(PyObject* self, PyObject* other) {

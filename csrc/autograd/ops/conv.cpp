@@ -26,8 +26,9 @@ struct Geometry {
 Sizes pair(const Call& c, int i) {
   Sizes v = c.ints(i);
   if (v.size() == 1) v.push_back(v[0]);
-  if (v.size() != 2) value_error("%s: argument '%s' must be an int or two ints, but has %zu", c.name(),
-                                 c.op.params[static_cast<size_t>(i)].name.c_str(), v.size());
+  if (v.size() != 2)
+    value_error("%s: argument '%s' must be an int or two ints, but has %zu", c.name(),
+                c.op.params[static_cast<size_t>(i)].name.c_str(), v.size());
   return v;
 }
 
@@ -38,14 +39,15 @@ Geometry geometry(const Call& c, int first) {
     if (g.stride[d] < 1 || g.dilation[d] < 1)
       value_error("%s: stride and dilation must be positive, but got %s and %s", c.name(),
                   format_dims(g.stride).c_str(), format_dims(g.dilation).c_str());
-  if (g.groups < 1) value_error("%s: groups must be positive, but got %lld", c.name(), static_cast<long long>(g.groups));
+  if (g.groups < 1)
+    value_error("%s: groups must be positive, but got %lld", c.name(), static_cast<long long>(g.groups));
   return g;
 }
 
 // The window of one group of channels over an image of `input` (N, C, H, W) with a kernel of `weight` (O, C/g, h, w).
 kernels::Window window(const char* name, Dims input, Dims weight, const Geometry& g) {
-  if (input.n != 4) runtime_error("%s: expected a 4D input (N, C, H, W), but got size %s", name,
-                                  format_dims(input).c_str());
+  if (input.n != 4)
+    runtime_error("%s: expected a 4D input (N, C, H, W), but got size %s", name, format_dims(input).c_str());
   if (weight.n != 4 || weight[1] * g.groups != input[1] || weight[0] % g.groups != 0)
     runtime_error("%s: weight of size %s does not fit input of size %s with %lld groups", name,
                   format_dims(weight).c_str(), format_dims(input).c_str(), static_cast<long long>(g.groups));
@@ -109,7 +111,8 @@ PyRef<Tensor> columns_for(const Plan& p, DType dtype) {
 }
 
 Outputs conv2d_forward(Call& c) {
-  PyRef<Tensor> x = floating_operand(c.tensor(0), "conv2d", "input"), w = floating_operand(c.tensor(1), "conv2d", "weight");
+  PyRef<Tensor> x = floating_operand(c.tensor(0), "conv2d", "input"),
+                w = floating_operand(c.tensor(1), "conv2d", "weight");
   require_same_type(c, c.tensor(0), c.tensor(1));
   Geometry g = geometry(c, 3);
   Plan p{window("conv2d", x->sizes(), w->sizes(), g), x->size(0), g.groups, w->size(0) / g.groups};
@@ -143,7 +146,8 @@ Outputs conv2d_forward(Call& c) {
 
 // Gradient of the input: the weight's transpose applied to g, folded back.
 Outputs conv2d_input_forward(Call& c) {
-  PyRef<Tensor> dy = floating_operand(c.tensor(0), "conv2d_input", "self"), w = floating_operand(c.tensor(1), "conv2d_input", "weight");
+  PyRef<Tensor> dy = floating_operand(c.tensor(0), "conv2d_input", "self"),
+                w = floating_operand(c.tensor(1), "conv2d_input", "weight");
   Sizes sizes = c.ints(2);
   Geometry g = geometry(c, 3);
   Plan p{window("conv2d_input", sizes, w->sizes(), g), sizes[0], g.groups, w->size(0) / g.groups};
@@ -157,16 +161,16 @@ Outputs conv2d_input_forward(Call& c) {
          block(dy.get(), k * p.plane_out(), p.out_channels, p.window.positions()),
          block(columns.get(), 0, p.window.points(), p.window.positions()));
     GilRelease unlocked(columns->numel);
-    by_type(dx->dtype, [&]<class T>(T) {
-      kernels::col2im(p.window, columns->ptr<T>(), dx->ptr<T>() + k * p.plane_in());
-    });
+    by_type(dx->dtype,
+            [&]<class T>(T) { kernels::col2im(p.window, columns->ptr<T>(), dx->ptr<T>() + k * p.plane_in()); });
   }
   return to_dtype(dx.get(), c.tensor(0)->dtype);
 }
 
 // Gradient of the weight: g times the transposed columns, summed over the images.
 Outputs conv2d_weight_forward(Call& c) {
-  PyRef<Tensor> x = floating_operand(c.tensor(0), "conv2d_weight", "self"), dy = floating_operand(c.tensor(1), "conv2d_weight", "grad");
+  PyRef<Tensor> x = floating_operand(c.tensor(0), "conv2d_weight", "self"),
+                dy = floating_operand(c.tensor(1), "conv2d_weight", "grad");
   Sizes sizes = c.ints(2);
   Geometry g = geometry(c, 3);
   Plan p{window("conv2d_weight", x->sizes(), sizes, g), x->size(0), g.groups, sizes[0] / g.groups};
@@ -220,8 +224,8 @@ constexpr uint32_t kGeometry = in(3) | in(4) | in(5) | in(6);
 // ---- pooling ------------------------------------------------------------------------------------------------------
 
 kernels::Window pool_window(const Call& c, const Tensor* x) {
-  if (x->ndim != 4) runtime_error("max_pool2d: expected a 4D input (N, C, H, W), but got size %s",
-                                  format_dims(x->sizes()).c_str());
+  if (x->ndim != 4)
+    runtime_error("max_pool2d: expected a 4D input (N, C, H, W), but got size %s", format_dims(x->sizes()).c_str());
   Sizes kernel = pair(c, 1), stride = c.is_none(2) ? kernel : pair(c, 2), padding = pair(c, 3), dilation = pair(c, 4);
   bool ceil_mode = c.boolean(5);
   kernels::Window w{};
@@ -239,8 +243,9 @@ kernels::Window pool_window(const Call& c, const Tensor* x) {
     w.padding[d] = padding[d];
     w.dilation[d] = dilation[d];
     int64_t span = w.size[d] + 2 * padding[d] - dilation[d] * (kernel[d] - 1) - 1;
-    if (span < 0) runtime_error("max_pool2d: the kernel of size %s is larger than the padded input of size %s",
-                                format_dims(kernel).c_str(), format_dims(x->sizes()).c_str());
+    if (span < 0)
+      runtime_error("max_pool2d: the kernel of size %s is larger than the padded input of size %s",
+                    format_dims(kernel).c_str(), format_dims(x->sizes()).c_str());
     w.out[d] = (span + (ceil_mode ? stride[d] - 1 : 0)) / stride[d] + 1;
     // The last window starts inside the image or its left border.
     if (ceil_mode && (w.out[d] - 1) * stride[d] >= w.size[d] + padding[d]) --w.out[d];
@@ -285,17 +290,27 @@ std::vector<Row> conv_rows() {
       {"conv2d(Tensor input, Tensor weight, Tensor? bias=None, ints stride=1, ints padding=0, ints dilation=1, "
        "int groups=1)",
        "Cross-correlation of input (N, C, H, W) with weight (O, C / groups, h, w), plus bias (O,): (N, O, H', W').",
-       conv2d_forward, conv2d_backward, {in(1) | kGeometry, in(0) | kGeometry, 0}, kKeepSizes | kNoMethod},
+       conv2d_forward,
+       conv2d_backward,
+       {in(1) | kGeometry, in(0) | kGeometry, 0},
+       kKeepSizes | kNoMethod},
       {"conv2d_input(Tensor self, Tensor weight, ints sizes, ints stride, ints padding, ints dilation, int groups)",
-       "Gradient of conv2d for its input, which has the given sizes.", conv2d_input_forward, conv2d_input_backward,
-       {in(1) | kGeometry, in(0) | kGeometry}, kKeepSizes | kHidden},
+       "Gradient of conv2d for its input, which has the given sizes.",
+       conv2d_input_forward,
+       conv2d_input_backward,
+       {in(1) | kGeometry, in(0) | kGeometry},
+       kKeepSizes | kHidden},
       {"conv2d_weight(Tensor self, Tensor grad, ints sizes, ints stride, ints padding, ints dilation, int groups)",
-       "Gradient of conv2d for its weight, which has the given sizes.", conv2d_weight_forward, conv2d_weight_backward,
-       {in(1) | kGeometry, in(0) | kGeometry}, kKeepSizes | kHidden},
+       "Gradient of conv2d for its weight, which has the given sizes.",
+       conv2d_weight_forward,
+       conv2d_weight_backward,
+       {in(1) | kGeometry, in(0) | kGeometry},
+       kKeepSizes | kHidden},
       {.signature = "max_pool2d(Tensor self, ints kernel_size, ints? stride=None, ints padding=0, ints dilation=1, "
                     "bool ceil_mode=False)",
-       .doc = "Largest element under a window that moves over each plane of self (N, C, H, W), and the flat position of "
-              "each in its plane.",
+       .doc =
+           "Largest element under a window that moves over each plane of self (N, C, H, W), and the flat position of "
+           "each in its plane.",
        .forward = max_pool2d_forward,
        .backward = max_pool2d_backward,
        .uses = {out(1)},

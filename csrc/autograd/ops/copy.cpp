@@ -18,7 +18,8 @@ void fill(Tensor* x, PyObject* value) {
   double v;
   if (is_loop_type(x->dtype) && x->contiguous && on_host(x) && exact_number(value, &v)) {
     GilRelease unlocked(x->numel);
-    with_elements(x, [&](auto* p) { kernels::fill(static_cast<std::remove_reference_t<decltype(*p)>>(v), p, x->numel); });
+    with_elements(x,
+                  [&](auto* p) { kernels::fill(static_cast<std::remove_reference_t<decltype(*p)>>(v), p, x->numel); });
     return;
   }
   call_numpy(copyto.get(), {numpy_view(x), value});
@@ -31,8 +32,7 @@ Outputs copy_forward(Call& c) {
   bool broadcast = c.boolean(2);
   if (src->sizes() == dst->sizes()) {
     if (src->contiguous && dst->contiguous && src->dtype == dst->dtype && on_host(src) && on_host(dst)) {
-      if (dst->numel)
-        std::memmove(dst->bytes(), src->bytes(), static_cast<size_t>(dst->numel * itemsize(dst->dtype)));
+      if (dst->numel) std::memmove(dst->bytes(), src->bytes(), static_cast<size_t>(dst->numel * itemsize(dst->dtype)));
     } else {
       copy_into(dst, src);
     }
@@ -49,15 +49,17 @@ Outputs copy_forward(Call& c) {
     if (broadcast &&
         PyErr_WarnEx(PyExc_UserWarning,
                      "self and other not broadcastable, but have the same number of elements.  Falling back to "
-                     "deprecated pointwise behavior.", 1) < 0)
+                     "deprecated pointwise behavior.",
+                     1) < 0)
       throw PyError();
     PyRef<Tensor> flat = contiguous(src);
     PyRef<Tensor> shaped = new_tensor_on(flat->storage.copy(), flat->dtype, dst->sizes(), {}, flat->offset);
     copy_into(dst, shaped.get());
   } else {
-    runtime_error("copy_: inconsistent tensor size, expected src of size %s to have the same number of elements as "
-                  "self of size %s, or to broadcast to it", format_dims(src->sizes()).c_str(),
-                  format_dims(dst->sizes()).c_str());
+    runtime_error(
+        "copy_: inconsistent tensor size, expected src of size %s to have the same number of elements as "
+        "self of size %s, or to broadcast to it",
+        format_dims(src->sizes()).c_str(), format_dims(dst->sizes()).c_str());
   }
   return written;
 }

@@ -152,9 +152,7 @@ std::span<const Row> extremum_rows() {
        .flags = kReduceToNumber},
       {.signature = "take_along(Tensor self, Tensor index, int dim)",
        .doc = "The element at `index` of each line along dim; index has size 1 there.",
-       .forward = [](Call& c) -> Outputs {
-         return take_along(c.tensor(0), c.tensor(1), c.dim(2, c.tensor(0)->ndim));
-       },
+       .forward = [](Call& c) -> Outputs { return take_along(c.tensor(0), c.tensor(1), c.dim(2, c.tensor(0)->ndim)); },
        .backward =
            [](Backward& b) {
              int d = wrap_dim(b.integer(2), static_cast<int>(b.sizes(0).size()));

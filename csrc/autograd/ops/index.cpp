@@ -58,9 +58,10 @@ PyRef<> numpy_key(PyObject* key, PyObject* indices) {
         index_error("index: the key names '%s', but there are %zd index tensors", text, PyTuple_GET_SIZE(indices));
       Tensor* t = as_tensor(PyTuple_GET_ITEM(indices, k));
       PyObject* array = numpy_view(t);
-      resolved = t->dtype == DType::Byte ? check(PyArray_CastToType(reinterpret_cast<PyArrayObject*>(array),
-                                                                    PyArray_DescrFromType(NPY_BOOL), 0))
-                                         : PyRef<>::borrow(array);
+      resolved =
+          t->dtype == DType::Byte
+              ? check(PyArray_CastToType(reinterpret_cast<PyArrayObject*>(array), PyArray_DescrFromType(NPY_BOOL), 0))
+              : PyRef<>::borrow(array);
     }
     PyTuple_SET_ITEM(out.get(), i, resolved.release());
   }
@@ -82,9 +83,7 @@ Outputs index_forward(Call& c) {
   }
   return part;
 }
-void index_backward(Backward& b) {
-  b.set(0, call<"index_backward">(b.grad(), b.sizes(0), b.value(1), b.value(2)));
-}
+void index_backward(Backward& b) { b.set(0, call<"index_backward">(b.grad(), b.sizes(0), b.value(1), b.value(2))); }
 
 // `part` added to `whole` at `key`, where positions may repeat.
 void add_at(Tensor* whole, PyObject* key, PyObject* part) {
@@ -153,7 +152,8 @@ void index_select_backward(Backward& b) {
 }
 
 Outputs index_add_forward(Call& c) {
-  return written(c, c.tensor(3), [&](Tensor* t) { index_put(t, c.dim(1, t->ndim), c.tensor(2), c.tensor(3), true, c.name()); });
+  return written(c, c.tensor(3),
+                 [&](Tensor* t) { index_put(t, c.dim(1, t->ndim), c.tensor(2), c.tensor(3), true, c.name()); });
 }
 void index_add_backward(Backward& b) {
   if (b.needs(0)) b.set(0, b.grad());
@@ -161,7 +161,8 @@ void index_add_backward(Backward& b) {
 }
 
 Outputs index_copy_forward(Call& c) {
-  return written(c, c.tensor(3), [&](Tensor* t) { index_put(t, c.dim(1, t->ndim), c.tensor(2), c.tensor(3), false, c.name()); });
+  return written(c, c.tensor(3),
+                 [&](Tensor* t) { index_put(t, c.dim(1, t->ndim), c.tensor(2), c.tensor(3), false, c.name()); });
 }
 void index_copy_backward(Backward& b) {
   if (b.needs(0)) b.set(0, call<"index_fill">(b.grad(), b.integer(1), b.value(2), 0));
@@ -195,7 +196,8 @@ void scatter_backward(Backward& b) {
 }
 
 Outputs scatter_add_forward(Call& c) {
-  return written(c, c.tensor(3), [&](Tensor* t) { scatter(t, c.dim(1, t->ndim), c.tensor(2), c.tensor(3), true, c.name()); });
+  return written(c, c.tensor(3),
+                 [&](Tensor* t) { scatter(t, c.dim(1, t->ndim), c.tensor(2), c.tensor(3), true, c.name()); });
 }
 void scatter_add_backward(Backward& b) {
   if (b.needs(0)) b.set(0, b.grad());
@@ -238,37 +240,78 @@ std::span<const Row> index_rows() {
   constexpr uint32_t kKey = in(1) | in(2);  // a key and its index tensors, or a dimension and its index
   static const std::vector<Row> rows = {
       {"index(Tensor self, any key, Tensor[] indices)",
-       "self[key], the key's index tensors apart. A view for ints and slices, else a copy.", index_forward,
-       index_backward, {kKey}, kView | kKeepSizes | kHidden},
-      {"index_backward(Tensor self, ints sizes, any key, Tensor[] indices)", "Zeros of `sizes` with self added at `key`.",
-       index_backward_forward, index_backward_backward, {in(2) | in(3)}, kKeepSizes | kHidden},
-      {"set_index(Tensor self, any key, Tensor[] indices, Tensor|Scalar value)", "A copy of self with `value` at `key`.",
-       set_index_forward, set_index_backward, {kKey, 0, 0, kKey}, kInPlace | kKeepSizes | kHidden},
+       "self[key], the key's index tensors apart. A view for ints and slices, else a copy.",
+       index_forward,
+       index_backward,
+       {kKey},
+       kView | kKeepSizes | kHidden},
+      {"index_backward(Tensor self, ints sizes, any key, Tensor[] indices)",
+       "Zeros of `sizes` with self added at `key`.",
+       index_backward_forward,
+       index_backward_backward,
+       {in(2) | in(3)},
+       kKeepSizes | kHidden},
+      {"set_index(Tensor self, any key, Tensor[] indices, Tensor|Scalar value)",
+       "A copy of self with `value` at `key`.",
+       set_index_forward,
+       set_index_backward,
+       {kKey, 0, 0, kKey},
+       kInPlace | kKeepSizes | kHidden},
 
-      {"index_select(Tensor self, int dim, Tensor index)", "The slices of self along `dim` that a 1-d LongTensor names.",
-       index_select_forward, index_select_backward, {kKey}, kKeepSizes},
+      {"index_select(Tensor self, int dim, Tensor index)",
+       "The slices of self along `dim` that a 1-d LongTensor names.",
+       index_select_forward,
+       index_select_backward,
+       {kKey},
+       kKeepSizes},
       {"index_add(Tensor self, int dim, Tensor index, Tensor source)",
        "self with the slices of `source` added at the slices that `index` names; repeated indices add up.",
-       index_add_forward, index_add_backward, {0, 0, 0, kKey}, kInPlace | kKeepSizes},
+       index_add_forward,
+       index_add_backward,
+       {0, 0, 0, kKey},
+       kInPlace | kKeepSizes},
       {"index_copy(Tensor self, int dim, Tensor index, Tensor source)",
-       "self with the slices that `index` names replaced by those of `source`.", index_copy_forward, index_copy_backward,
-       {kKey, 0, 0, kKey}, kInPlace | kKeepSizes},
-      {"index_fill(Tensor self, int dim, Tensor index, Scalar value)", "self with the slices that `index` names filled.",
-       index_fill_forward, index_fill_backward, {kKey}, kInPlace},
+       "self with the slices that `index` names replaced by those of `source`.",
+       index_copy_forward,
+       index_copy_backward,
+       {kKey, 0, 0, kKey},
+       kInPlace | kKeepSizes},
+      {"index_fill(Tensor self, int dim, Tensor index, Scalar value)",
+       "self with the slices that `index` names filled.",
+       index_fill_forward,
+       index_fill_backward,
+       {kKey},
+       kInPlace},
       {"gather(Tensor self, int dim, Tensor index)",
-       "The elements that `index` names along `dim`: out[i, j] = self[index[i, j], j] for dim 0.", gather_forward,
-       gather_backward, {kKey}, kKeepSizes},
+       "The elements that `index` names along `dim`: out[i, j] = self[index[i, j], j] for dim 0.",
+       gather_forward,
+       gather_backward,
+       {kKey},
+       kKeepSizes},
       {"scatter(Tensor self, int dim, Tensor index, Tensor|Scalar src)",
-       "self with src[i, j] written at [index[i, j], j] (for dim 0).", scatter_forward, scatter_backward,
-       {kKey, 0, 0, kKey}, kInPlace | kKeepSizes},
+       "self with src[i, j] written at [index[i, j], j] (for dim 0).",
+       scatter_forward,
+       scatter_backward,
+       {kKey, 0, 0, kKey},
+       kInPlace | kKeepSizes},
       {"scatter_add(Tensor self, int dim, Tensor index, Tensor src)",
-       "self with src[i, j] added at [index[i, j], j] (for dim 0).", scatter_add_forward, scatter_add_backward,
-       {0, 0, 0, kKey}, kInPlace | kKeepSizes},
-      {"masked_select(Tensor self, Tensor mask)", "The elements where a ByteTensor mask is 1, as a 1-d tensor.",
-       masked_select_forward, masked_select_backward, {in(1)}, kKeepSizes},
+       "self with src[i, j] added at [index[i, j], j] (for dim 0).",
+       scatter_add_forward,
+       scatter_add_backward,
+       {0, 0, 0, kKey},
+       kInPlace | kKeepSizes},
+      {"masked_select(Tensor self, Tensor mask)",
+       "The elements where a ByteTensor mask is 1, as a 1-d tensor.",
+       masked_select_forward,
+       masked_select_backward,
+       {in(1)},
+       kKeepSizes},
       {"masked_scatter(Tensor self, Tensor mask, Tensor source)",
-       "self with the elements where `mask` is 1 replaced by those of `source`, in order.", masked_scatter_forward,
-       masked_scatter_backward, {in(1), 0, in(1)}, kInPlace | kKeepSizes},
+       "self with the elements where `mask` is 1 replaced by those of `source`, in order.",
+       masked_scatter_forward,
+       masked_scatter_backward,
+       {in(1), 0, in(1)},
+       kInPlace | kKeepSizes},
   };
   return rows;
 }

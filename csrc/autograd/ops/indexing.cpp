@@ -25,10 +25,11 @@ PyRef<> to_tuple(std::vector<PyRef<>>& items) {
 }
 
 [[noreturn]] void refuse_item(size_t position, PyObject* item) {
-  type_error("Performing basic indexing on a tensor and encountered an error indexing dim %zu with an object of type "
-             "%.100s. The only supported types are integers, slices, None, Ellipsis, sequences of integers, "
-             "LongTensors, and ByteTensor masks",
-             position, type_name(item));
+  type_error(
+      "Performing basic indexing on a tensor and encountered an error indexing dim %zu with an object of type "
+      "%.100s. The only supported types are integers, slices, None, Ellipsis, sequences of integers, "
+      "LongTensors, and ByteTensor masks",
+      position, type_name(item));
 }
 
 // A copy of an index tensor as Long or Byte.

@@ -116,8 +116,8 @@ struct ClassLoss {
     target = contiguous(wide.get());
     if (!weight_) return;
     if (weight_->ndim != 1 || weight_->numel != x.columns)
-      runtime_error("%s: weight of size %s does not fit %lld classes", function,
-                    format_dims(weight_->sizes()).c_str(), static_cast<long long>(x.columns));
+      runtime_error("%s: weight of size %s does not fit %lld classes", function, format_dims(weight_->sizes()).c_str(),
+                    static_cast<long long>(x.columns));
     PyRef<Tensor> same = to_dtype(weight_, x.tensor->dtype);
     weight = contiguous(same.get());
   }
@@ -349,9 +349,16 @@ std::vector<Row> loss_rows() {
   return {
       {"softmax(Tensor input, int? dim=None)",
        "exp(x) / sum(exp(x)) along dim; by default along dimension 0 of a 1-d or 3-d input, 1 of a 2-d or 4-d one.",
-       softmax_forward<false>, softmax_backward<false>, {out() | in(1)}, kNoMethod},
-      {"log_softmax(Tensor input, int? dim=None)", "log(softmax(input, dim)), without overflow.", softmax_forward<true>,
-       softmax_backward<true>, {out() | in(1)}, kNoMethod},
+       softmax_forward<false>,
+       softmax_backward<false>,
+       {out() | in(1)},
+       kNoMethod},
+      {"log_softmax(Tensor input, int? dim=None)",
+       "log(softmax(input, dim)), without overflow.",
+       softmax_forward<true>,
+       softmax_backward<true>,
+       {out() | in(1)},
+       kNoMethod},
       {.signature = "nll_loss(Tensor input, Tensor target, Tensor? weight=None, bool size_average=True, "
                     "int ignore_index=-100)",
        .doc = "Negative log likelihood of the classes `target` (N or N, H, W) under log-probabilities `input` (N, C or "
@@ -370,14 +377,23 @@ std::vector<Row> loss_rows() {
        .flags = kNoMethod,
        .hidden_outputs = 2},
       {"mse_loss(Tensor input, Tensor target, bool size_average=True)",
-       "The mean (or sum) of (input - target)^2, of size (1,).", mse_loss_forward, mse_loss_backward,
-       {in(0) | in(1) | in(2), in(0) | in(1) | in(2)}, kNoMethod},
+       "The mean (or sum) of (input - target)^2, of size (1,).",
+       mse_loss_forward,
+       mse_loss_backward,
+       {in(0) | in(1) | in(2), in(0) | in(1) | in(2)},
+       kNoMethod},
       {"l1_loss(Tensor input, Tensor target, bool size_average=True)",
-       "The mean (or sum) of |input - target|, of size (1,).", l1_loss_forward, l1_loss_backward,
-       {in(0) | in(1) | in(2), in(0) | in(1) | in(2)}, kNoMethod},
+       "The mean (or sum) of |input - target|, of size (1,).",
+       l1_loss_forward,
+       l1_loss_backward,
+       {in(0) | in(1) | in(2), in(0) | in(1) | in(2)},
+       kNoMethod},
       {"smooth_l1_loss(Tensor input, Tensor target, bool size_average=True)",
        "The mean (or sum) of d^2 / 2 where |d| < 1, |d| - 1/2 elsewhere, d = input - target; of size (1,).",
-       smooth_l1_loss_forward, smooth_l1_loss_backward, {in(0) | in(1) | in(2), in(0) | in(1) | in(2)}, kNoMethod},
+       smooth_l1_loss_forward,
+       smooth_l1_loss_backward,
+       {in(0) | in(1) | in(2), in(0) | in(1) | in(2)},
+       kNoMethod},
   };
 }
 

@@ -166,8 +166,7 @@ std::span<const Row> math_rows() {
       {.signature = "acos(Tensor self)",
        .doc = "The inverse cosine.",
        .forward = numpy_forward<"arccos">,
-       .backward =
-           [](Backward& b) { b.set(0, -(b.grad() * call<"rsqrt">(Value(1) - call<"square">(b.value(0))))); },
+       .backward = [](Backward& b) { b.set(0, -(b.grad() * call<"rsqrt">(Value(1) - call<"square">(b.value(0))))); },
        .uses = {in(0)},
        .flags = kInPlace},
       {.signature = "atan(Tensor self)",

@@ -83,7 +83,8 @@ Outputs linear_forward(Call& c) {
 void linear_backward(Backward& b) {
   Value g = b.grad();
   int64_t outputs = g.sizes()[g.sizes().n - 1];
-  Value rows = g.sizes().n == 2 ? g : call<"reshape">(g, Sizes{g.sizes().product() / std::max<int64_t>(outputs, 1), outputs});
+  Value rows =
+      g.sizes().n == 2 ? g : call<"reshape">(g, Sizes{g.sizes().product() / std::max<int64_t>(outputs, 1), outputs});
   if (b.needs(0)) {
     Value weight = b.value(1);
     Sizes sizes(g.sizes().begin(), g.sizes().end());
@@ -236,16 +237,14 @@ void embedding_gather_backward(Backward& b) {
 Outputs dropout_forward(Call& c) {
   Tensor* input = c.tensor(0);
   double p = c.number(1);
-  if (!(p >= 0 && p <= 1))
-    value_error("dropout probability has to be between 0 and 1, but got %S", c.args[1]);
+  if (!(p >= 0 && p <= 1)) value_error("dropout probability has to be between 0 and 1, but got %S", c.args[1]);
   int64_t none = 0;
   if (p == 0 || !c.boolean(2)) return {clone(input), new_tensor(input->dtype, {&none, 1})};
   PyRef<Tensor> x = floating_operand(input, "dropout", "input");
   PyRef<Tensor> out = new_like(x.get()), mask = new_like(x.get());
   if (x->dtype == DType::Float)
     kernels::dropout(default_generator(), p, x->ptr<float>(), out->ptr<float>(), mask->ptr<float>(), x->numel);
-  else
-    kernels::dropout(default_generator(), p, x->ptr<double>(), out->ptr<double>(), mask->ptr<double>(), x->numel);
+  else kernels::dropout(default_generator(), p, x->ptr<double>(), out->ptr<double>(), mask->ptr<double>(), x->numel);
   return {to_dtype(out.get(), input->dtype), to_dtype(mask.get(), input->dtype)};
 }
 void dropout_backward(Backward& b) {
@@ -259,19 +258,31 @@ std::span<const Row> nn_rows() {
   static const std::vector<Row> rows = [] {
     std::vector<Row> all = {
         {"linear(Tensor input, Tensor weight, Tensor? bias=None)",
-         "input (..., in) times the transpose of weight (out, in), plus bias (out,): (..., out).", linear_forward,
-         linear_backward, {in(1), in(0)}, kNoMethod},
+         "input (..., in) times the transpose of weight (out, in), plus bias (out,): (..., out).",
+         linear_forward,
+         linear_backward,
+         {in(1), in(0)},
+         kNoMethod},
         {"embedding(Tensor input, Tensor weight, int? padding_idx=None, Scalar? max_norm=None, Scalar norm_type=2, "
          "bool scale_grad_by_freq=False, bool sparse=False)",
          "The rows of weight (V, E) that the LongTensor input names: (..., E). Row padding_idx gets no gradient; with "
          "max_norm the used rows are first scaled down in place to that norm.",
-         embedding_forward, embedding_backward, {0, in(0) | in(2) | in(5)}, kKeepSizes | kNoMethod},
+         embedding_forward,
+         embedding_backward,
+         {0, in(0) | in(2) | in(5)},
+         kKeepSizes | kNoMethod},
         {"embedding_backward(Tensor self, Tensor input, int rows, int? padding_idx, bool scale_grad_by_freq)",
-         "The rows of self summed by the index that each belongs to.", embedding_backward_forward,
-         embedding_backward_backward, {in(1) | in(3) | in(4)}, kHidden},
+         "The rows of self summed by the index that each belongs to.",
+         embedding_backward_forward,
+         embedding_backward_backward,
+         {in(1) | in(3) | in(4)},
+         kHidden},
         {"embedding_gather(Tensor self, Tensor input, int? padding_idx, bool scale_grad_by_freq)",
-         "The transpose of embedding_backward.", embedding_gather_forward, embedding_gather_backward,
-         {in(1) | in(2) | in(3)}, kKeepSizes | kHidden},
+         "The transpose of embedding_backward.",
+         embedding_gather_forward,
+         embedding_gather_backward,
+         {in(1) | in(2) | in(3)},
+         kKeepSizes | kHidden},
         {.signature = "dropout(Tensor input, Scalar p=0.5, bool training=False)",
          .doc = "While training: each element zero with probability p, the others divided by 1 - p. Else a copy.",
          .forward = dropout_forward,

@@ -127,8 +127,8 @@ const Op& find_op(std::string_view name) {
 }
 
 void build_op_table() {
-  for (std::span<const Row> rows : {pointwise_rows(), reduce_rows(), shape_rows(), index_rows(), blas_rows(), nn_rows(),
-                                    rnn_rows()}) {
+  for (std::span<const Row> rows :
+       {pointwise_rows(), reduce_rows(), shape_rows(), index_rows(), blas_rows(), nn_rows(), rnn_rows()}) {
     for (const Row& row : rows) {
       Op* op = make_op(row, table.size());
       if (!by_name.emplace(op->name, op).second) bad_signature(row, "a name that is taken");

@@ -33,9 +33,9 @@ enum class Kind : uint8_t { Tensor, TensorOrScalar, TensorList, Scalar, Int, Int
 struct Param {
   std::string name;
   Kind kind;
-  bool optional;             // None is allowed
-  bool variadic;             // int...
-  PyRef<> default_value;     // empty: required
+  bool optional;          // None is allowed
+  bool variadic;          // int...
+  PyRef<> default_value;  // empty: required
 };
 
 inline constexpr int kMaxParams = 12;
@@ -100,7 +100,7 @@ class Backward {
   int list_size(int i) const;
   // Argument i as it was in the forward: a Value for a tensor (its bit must be in `uses`), or the constant.
   Value value(int i) const;
-  Value element(int i, int k) const;       // of a list
+  Value element(int i, int k) const;  // of a list
   Value output(int i = 0) const;
   bool is_none(int i) const { return value(i).is_none(); }
   int64_t integer(int i) const;
@@ -129,15 +129,15 @@ class Backward {
 };
 
 enum RowFlags : uint32_t {
-  kInPlace = 1,            // has an in-place twin `name_`
-  kView = 2,               // the result shares memory with argument 0
-  kReduceToNumber = 4,     // on Tensors, a full reduction gives a Python number (dim is None)
-  kNoMethod = 8,           // function only
-  kNoFunction = 16,        // method only
-  kKeepSizes = 32,         // the backward asks for sizes() of its arguments
-  kInPlaceOnly = 64,       // only the in-place form exists (copy_, zero_)
-  kHidden = 128,           // neither method nor function of the package: an operation used by gradients
-  kCompare = 256,          // compared, so never differentiable; results are Byte
+  kInPlace = 1,         // has an in-place twin `name_`
+  kView = 2,            // the result shares memory with argument 0
+  kReduceToNumber = 4,  // on Tensors, a full reduction gives a Python number (dim is None)
+  kNoMethod = 8,        // function only
+  kNoFunction = 16,     // method only
+  kKeepSizes = 32,      // the backward asks for sizes() of its arguments
+  kInPlaceOnly = 64,    // only the in-place form exists (copy_, zero_)
+  kHidden = 128,        // neither method nor function of the package: an operation used by gradients
+  kCompare = 256,       // compared, so never differentiable; results are Byte
 };
 
 struct Row {
@@ -159,17 +159,17 @@ struct Row {
 };
 
 struct Op {
-  std::string name;                 // "mul"
-  std::string display_name;         // "Mul": of the backward type and in the IR
+  std::string name;          // "mul"
+  std::string display_name;  // "Mul": of the backward type and in the IR
   const Row* row;
   uint16_t index;
   std::vector<Param> params;
-  int self_index;                   // of the parameter called self; -1 if there is none
-  int list_index;                   // of the Tensor[] parameter; -1
-  uint32_t tensor_mask;             // parameters of a tensor kind
-  uint16_t max_edges, max_saved;    // of an OpNode (without a list)
+  int self_index;                 // of the parameter called self; -1 if there is none
+  int list_index;                 // of the Tensor[] parameter; -1
+  uint32_t tensor_mask;           // parameters of a tensor kind
+  uint16_t max_edges, max_saved;  // of an OpNode (without a list)
   std::string type_name, in_place_name, text_signature;
-  PyTypeObject node_type;           // <Name>Backward
+  PyTypeObject node_type;  // <Name>Backward
 
   bool differentiable() const { return row->backward != nullptr; }
 };
@@ -187,8 +187,8 @@ PyRef<> call_op_in_place(const Op& op, PyObject* const* args);
 Outputs run_forward(const Op& op, PyObject* const* args);
 
 struct OpNode : Node {
-  uint32_t saved_mask;      // what is in `saved`, in the order of the bits
-  uint32_t variable_mask;   // arguments that were Variables: each has an edge (a list has one per element)
+  uint32_t saved_mask;     // what is in `saved`, in the order of the bits
+  uint32_t variable_mask;  // arguments that were Variables: each has an edge (a list has one per element)
   // Edge edges[op.max_edges]; SavedVariable saved[op.max_saved] follow; with a list they lie in `heap`.
 };
 

@@ -57,8 +57,9 @@ Gradients op_node_apply(Node* node, Gradients&& grads) {
   bool record = false;
   for (const PyRef<Variable>& g : grads) record = record || (g && !g->is_volatile);
   if (self->released && std::popcount(self->saved_mask) > 0)
-    runtime_error("Trying to backward through the graph a second time, but the buffers have already been freed. "
-                  "Specify retain_graph=True when calling backward the first time.");
+    runtime_error(
+        "Trying to backward through the graph a second time, but the buffers have already been freed. "
+        "Specify retain_graph=True when calling backward the first time.");
   Backward b(self, grads, record && grad_enabled);
   op_of(self).row->backward(b);
   return b.take();
@@ -151,8 +152,7 @@ void init_op_node_type(Op& op) {
                              : sizeof(OpNode) + op.max_edges * sizeof(Edge) + op.max_saved * sizeof(SavedVariable);
   size = (size + kSizeStep - 1) / kSizeStep * kSizeStep;
   op.node_type = PyTypeObject{
-      .ob_base = PyVarObject_HEAD_INIT(nullptr, 0)
-      .tp_name = op.type_name.c_str(),
+      .ob_base = PyVarObject_HEAD_INIT(nullptr, 0).tp_name = op.type_name.c_str(),
       .tp_basicsize = static_cast<Py_ssize_t>(size),
       .tp_dealloc = op_node_tp_dealloc,
       .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,

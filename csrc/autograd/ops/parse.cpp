@@ -29,7 +29,8 @@ PyObject* convert(const Op& op, const Param& p, PyObject* a, PyRef<>& owned) {
       bad_kind(op, p, scalar ? "a Variable, a tensor or a number" : "a Variable or a tensor", a);
     }
     case Kind::TensorList: {
-      if (is_variable(a) || is_tensor(a) || !PySequence_Check(a)) bad_kind(op, p, "a sequence of Variables or tensors", a);
+      if (is_variable(a) || is_tensor(a) || !PySequence_Check(a))
+        bad_kind(op, p, "a sequence of Variables or tensors", a);
       owned = check(PySequence_Tuple(a));
       for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(owned.get()); ++k) {
         PyObject* item = PyTuple_GET_ITEM(owned.get(), k);
@@ -41,7 +42,8 @@ PyObject* convert(const Op& op, const Param& p, PyObject* a, PyRef<>& owned) {
     }
     case Kind::Scalar:
       if (is_exact_number(a)) return a;
-      if (is_variable(a) || is_tensor(a) || !(PyNumber_Check(a) && (PyFloat_Check(a) || PyArray_CheckScalar(a) || PyIndex_Check(a))))
+      if (is_variable(a) || is_tensor(a) ||
+          !(PyNumber_Check(a) && (PyFloat_Check(a) || PyArray_CheckScalar(a) || PyIndex_Check(a))))
         bad_kind(op, p, "a number", a);
       owned = check(PyIndex_Check(a) ? PyNumber_Index(a) : PyNumber_Float(a));
       return owned.get();
@@ -51,7 +53,8 @@ PyObject* convert(const Op& op, const Param& p, PyObject* a, PyRef<>& owned) {
       owned = check(PyNumber_Index(a));
       return owned.get();
     case Kind::Ints:
-      if (!PyIndex_Check(a) && !PyTuple_Check(a) && !PyList_Check(a)) bad_kind(op, p, "an int or a sequence of ints", a);
+      if (!PyIndex_Check(a) && !PyTuple_Check(a) && !PyList_Check(a))
+        bad_kind(op, p, "an int or a sequence of ints", a);
       owned = int_tuple(parse_dims(a));
       return owned.get();
     case Kind::Bool:
@@ -82,8 +85,7 @@ PyRef<> as_operand(PyObject* o) {
   return {};
 }
 
-void parse_args(const Op& op, PyObject* self, PyObject* const* args, Py_ssize_t n, PyObject* kwnames,
-                ParsedArgs& out) {
+void parse_args(const Op& op, PyObject* self, PyObject* const* args, Py_ssize_t n, PyObject* kwnames, ParsedArgs& out) {
   int total = static_cast<int>(op.params.size());
   PyObject* given[kMaxParams] = {};
   int self_index = -1;

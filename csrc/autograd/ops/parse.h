@@ -13,8 +13,7 @@ struct ParsedArgs {
 
 // Resolves positional and keyword arguments by the signature (METH_FASTCALL | METH_KEYWORDS convention), converts
 // ndarrays and NumPy scalars, and checks kinds. `self` is the object of a method call, or nullptr.
-void parse_args(const Op& op, PyObject* self, PyObject* const* args, Py_ssize_t n, PyObject* kwnames,
-                ParsedArgs& out);
+void parse_args(const Op& op, PyObject* self, PyObject* const* args, Py_ssize_t n, PyObject* kwnames, ParsedArgs& out);
 // What stands in place of a number-like operand: a Variable, Tensor or exact Python number as it is, a NumPy scalar
 // or array as a tensor. Empty if `o` is none of these.
 PyRef<> as_operand(PyObject* o);

@@ -37,9 +37,8 @@ Outputs mean_forward(Call& c) {
   Tensor* x = c.tensor(0);
   double n = static_cast<double>(r.count);
   // A half sum may overflow where the mean does not, so the division comes before the cast.
-  PyRef<Tensor> wide = is_loop_type(x->dtype)
-                           ? PyRef<Tensor>::borrow(x)
-                           : to_dtype(x, x->dtype == DType::Half ? DType::Float : DType::Double);
+  PyRef<Tensor> wide = is_loop_type(x->dtype) ? PyRef<Tensor>::borrow(x)
+                                              : to_dtype(x, x->dtype == DType::Half ? DType::Float : DType::Double);
   PyRef<Tensor> y = sum_over(wide.get(), r);
   with_elements(y.get(), [&](auto* q) {
     using T = std::remove_reference_t<decltype(*q)>;

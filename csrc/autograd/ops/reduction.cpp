@@ -88,7 +88,8 @@ PyRef<Tensor> sum_over(Tensor* x, const Reduction& r) {
       if (inner == 1) {
         kernels::sum_cols(p, outer, r.count, q);
       } else {
-        for (int64_t o = 0; o < outer; ++o) kernels::sum_rows(p + o * r.count * inner, r.count, inner, false, q + o * inner);
+        for (int64_t o = 0; o < outer; ++o)
+          kernels::sum_rows(p + o * r.count * inner, r.count, inner, false, q + o * inner);
       }
     });
     return y;
@@ -117,8 +118,8 @@ PyRef<Tensor> accumulate(Call& c, const char* ufunc, bool reverse) {
   if (reverse) source = flipped(source.get(), dim);
   static PyObject* const add = ufunc_method("add", "accumulate");
   static PyObject* const multiply = ufunc_method("multiply", "accumulate");
-  PyRef<> type = check(reinterpret_cast<PyObject*>(
-      PyArray_DescrFromType(info(accumulation_type(x->dtype)).numpy_type)));
+  PyRef<> type =
+      check(reinterpret_cast<PyObject*>(PyArray_DescrFromType(info(accumulation_type(x->dtype)).numpy_type)));
   PyRef<> keywords = check(Py_BuildValue("{s:i,s:O}", "axis", dim, "dtype", type.get()));
   PyObject* f = ufunc[0] == 'a' ? add : multiply;
   PyRef<Tensor> y = tensor_from_result(call_numpy(f, {numpy_view(source.get())}, keywords.get()));
@@ -127,9 +128,7 @@ PyRef<Tensor> accumulate(Call& c, const char* ufunc, bool reverse) {
   return x->dtype == DType::Half ? to_dtype(y.get(), DType::Half) : std::move(y);
 }
 
-Value to_kept(const Value& g, const Reduction& r) {
-  return g.sizes() == Dims(r.kept) ? g : call<"reshape">(g, r.kept);
-}
+Value to_kept(const Value& g, const Reduction& r) { return g.sizes() == Dims(r.kept) ? g : call<"reshape">(g, r.kept); }
 
 Value to_input(const Value& g, const Reduction& r, const std::vector<int64_t>& sizes) {
   return r.kept == sizes ? to_kept(g, r) : call<"expand">(to_kept(g, r), sizes);

@@ -11,11 +11,11 @@
 namespace torchlite {
 
 struct Reduction {
-  bool full = true;               // no dimension was named
-  uint64_t dims = 0;              // bit d: dimension d is reduced
-  int64_t count = 1;              // elements that go into one result
-  std::vector<int64_t> kept;      // the input's sizes with 1 for what is reduced
-  std::vector<int64_t> result;    // see the Note
+  bool full = true;             // no dimension was named
+  uint64_t dims = 0;            // bit d: dimension d is reduced
+  int64_t count = 1;            // elements that go into one result
+  std::vector<int64_t> kept;    // the input's sizes with 1 for what is reduced
+  std::vector<int64_t> result;  // see the Note
 
   // `dim` is None, an int or a sequence of ints.
   Reduction(Dims sizes, PyObject* dim, bool keepdim);

@@ -98,7 +98,8 @@ Outputs lstm_cell_forward(Call& c) {
   with_float(o.dtype(), [&]<class T>() {
     GilRelease unlocked(gates->numel);
     kernels::lstm_cell(data<T>(o.input), data<T>(o.hidden), data<T>(o.input_bias), data<T>(o.hidden_bias),
-                       data<T>(o.state), o.batch, o.size, h->ptr<T>(), cell->ptr<T>(), gates->ptr<T>(), tanh_c->ptr<T>());
+                       data<T>(o.state), o.batch, o.size, h->ptr<T>(), cell->ptr<T>(), gates->ptr<T>(),
+                       tanh_c->ptr<T>());
   });
   DType dtype = c.tensor(0)->dtype;
   Outputs out(narrowed(std::move(h), dtype), narrowed(std::move(cell), dtype), std::move(gates));

@@ -411,8 +411,9 @@ std::vector<Row> rnn_layer_rows() {
   return {
       {.signature = "lstm(Tensor input, Tensor h0, Tensor c0, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, "
                     "Tensor? b_hh=None, bool reverse=False)",
-       .doc = "(output, h_n, c_n) of one LSTM layer over input (steps, batch, inputs); output is (steps, batch, hidden). "
-              "The weights' rows are the gates i, f, g, o. With reverse, time runs from the last step to the first.",
+       .doc =
+           "(output, h_n, c_n) of one LSTM layer over input (steps, batch, inputs); output is (steps, batch, hidden). "
+           "The weights' rows are the gates i, f, g, o. With reverse, time runs from the last step to the first.",
        .forward = lstm_forward,
        .backward = lstm_backward,
        .uses = std::vector<uint32_t>(7, lstm),
@@ -421,7 +422,8 @@ std::vector<Row> rnn_layer_rows() {
        .hidden_outputs = 3},
       {.signature = "gru(Tensor input, Tensor h0, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, Tensor? b_hh=None, "
                     "bool reverse=False)",
-       .doc = "(output, h_n) of one GRU layer over input (steps, batch, inputs). The weights' rows are the gates r, z, n.",
+       .doc =
+           "(output, h_n) of one GRU layer over input (steps, batch, inputs). The weights' rows are the gates r, z, n.",
        .forward = gru_forward,
        .backward = gru_backward,
        .uses = std::vector<uint32_t>(6, gru),

@@ -38,8 +38,8 @@ class Value {
   PyObject* object() const { return o_.get(); }
   explicit operator bool() const { return static_cast<bool>(o_); }
   bool is_none() const { return o_.get() == Py_None; }
-  bool is_constant() const;                // neither Tensor nor Variable
-  Tensor* tensor() const;                  // of a Tensor or Variable
+  bool is_constant() const;  // neither Tensor nor Variable
+  Tensor* tensor() const;    // of a Tensor or Variable
   Dims sizes() const { return tensor()->sizes(); }
   DType dtype() const { return tensor()->dtype; }
   PyRef<> release() { return std::move(o_); }

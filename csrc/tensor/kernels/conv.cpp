@@ -32,8 +32,7 @@ void for_each_row(const Window& w, const Row& row) {
         for (int64_t y = 0; y < w.out[0]; ++y) {
           int64_t at = y * w.stride[0] + dy;
           bool outside = at < 0 || at >= w.size[0];
-          row((c * w.size[0] + at) * w.size[1] + dx, (point * w.out[0] + y) * w.out[1],
-              outside ? Inside{0, 0} : x);
+          row((c * w.size[0] + at) * w.size[1] + dx, (point * w.out[0] + y) * w.out[1], outside ? Inside{0, 0} : x);
         }
       }
     }

@@ -162,10 +162,8 @@ void detail::run_parallel(int64_t n, int64_t grain, LoopBody body, const void* c
     p->wanted = threads - 1;
     ++p->generation;
   }
-  if (threads == 2 && p->started == 1)
-    p->wake.notify_one();
-  else
-    p->wake.notify_all();
+  if (threads == 2 && p->started == 1) p->wake.notify_one();
+  else p->wake.notify_all();
   in_loop = true;
   job.work();
   in_loop = false;

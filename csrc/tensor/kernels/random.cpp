@@ -68,10 +68,8 @@ inline void generate(Generator& generator, int64_t n, const Emit& emit, const St
         philox_group(from.seed, from.counter + static_cast<uint64_t>(group) * lanes, words);
         emit(words, values);
         int64_t first = group * Per;
-        if (first + Per <= n)
-          store(first, values, int64_t{Per});
-        else
-          store(first, values, n - first);
+        if (first + Per <= n) store(first, values, int64_t{Per});
+        else store(first, values, n - first);
       }
     });
   });
