@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from samples import Array, Entry, Sample
+from samples import Array, Entry, Sample, op, real, sample
 
 import torchlite
 from torchlite import _C
-from torchlite.autograd import Variable, backward
+from torchlite.autograd import Function, Variable, backward
 
 ENTRIES: list[Entry] = [
     entry
@@ -277,3 +277,47 @@ def check_second_derivative(p: Problem) -> None:
         d[i] = np.asarray(rng.uniform(-1, 1, a.shape))
         expected = slope(lambda y: p.gradients(y[:n], y[n:]), x, d, weights)
         assert inner(gradients, d) == pytest.approx(expected, rel=1e-4, abs=1e-5), f"input {i}"
+
+
+# ---- the checks themselves ------------------------------------------------------------------------------------------
+
+
+class WrongGradient(Function):
+    """tanh with a gradient that is a thousandth too large."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        y = x.tanh()
+        ctx.save_for_backward(y)
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        (y,) = ctx.saved_variables
+        return g * (1 - y * y) * 1.001
+
+
+class WrongSecondDerivative(WrongGradient):
+    """tanh whose gradient is right, and forgets that it depends on x."""
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        (y,) = ctx.saved_variables
+        return g * (1 - (y * y).detach())
+
+
+def planted(monkeypatch: pytest.MonkeyPatch, function: type) -> Problem:
+    monkeypatch.setitem(ROWS, "planted", function.apply)
+    return Problem(op("planted", sample(real(3, 4)), reference=None), sample(real(3, 4)), LAYOUTS["contiguous"])
+
+
+def test_a_wrong_gradient_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(AssertionError):
+        check_gradient(planted(monkeypatch, WrongGradient))
+
+
+def test_a_wrong_second_derivative_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    p = planted(monkeypatch, WrongSecondDerivative)
+    check_gradient(p)
+    with pytest.raises(AssertionError):
+        check_second_derivative(p)

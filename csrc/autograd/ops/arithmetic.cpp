@@ -60,19 +60,17 @@ void add_backward(Backward& b, int sign) {
 PyRef<Tensor> divide(Call& c) {
   PyObject *a = c.args[0], *b = c.args[1];
   if (!is_integral(a) || !is_integral(b)) return binary(c.name(), BinaryKind::Div, np_divide, a, b, c.out);
-  require_broadcast(c.name(), a, b, c.out);
   refuse_integer_zero(c.name(), b);
-  PyRef<Tensor> rest = apply_ufunc(np_fmod, {a, b});
+  PyRef<Tensor> rest = apply_binary(c.name(), np_fmod, a, b);
   PyRef<Tensor> multiple = apply_ufunc(np_subtract, {a, rest.get()});
-  return apply_ufunc(np_floor_divide, {multiple.get(), b});
+  return apply_binary(c.name(), np_floor_divide, multiple.object(), b);
 }
 
 PyRef<Tensor> power(Call& c) {
   double exponent;
   if (is_tensor(c.args[0]) && exact_number(c.args[1], &exponent) && exponent == 2)
     return unary(UnaryKind::Square, np_square, c.tensor(0), c.out);
-  require_broadcast(c.name(), c.args[0], c.args[1], c.out);
-  return apply_ufunc(np_power, {c.args[0], c.args[1]}, c.out);
+  return apply_binary(c.name(), np_power, c.args[0], c.args[1], c.out);
 }
 
 void power_backward(Backward& b) {
@@ -108,9 +106,8 @@ void power_backward(Backward& b) {
 }
 
 PyRef<Tensor> modulo(Call& c, NumpyFunction& f) {
-  require_broadcast(c.name(), c.args[0], c.args[1], c.out);
   if (is_integral(c.args[0]) && is_integral(c.args[1])) refuse_integer_zero(c.name(), c.args[1]);
-  return apply_ufunc(f, {c.args[0], c.args[1]}, c.out);
+  return apply_binary(c.name(), f, c.args[0], c.args[1], c.out);
 }
 
 // a is the larger (or smaller) operand where `wins`; at a tie each takes half.
@@ -152,8 +149,9 @@ std::span<const Row> arithmetic_rows() {
        },
        .backward =
            [](Backward& b) {
-             if (b.needs(0)) b.set(0, b.grad() * b.value(1));
-             if (b.needs(1)) b.set(1, b.grad() * b.value(0));
+             Value g = b.grad();
+             if (b.needs(0)) b.set(0, g * paired_with(g, b.value(1)));
+             if (b.needs(1)) b.set(1, g * paired_with(g, b.value(0)));
            },
        .uses = {in(1), in(0)},
        .flags = kInPlace},
@@ -163,7 +161,7 @@ std::span<const Row> arithmetic_rows() {
        .forward = [](Call& c) -> Outputs { return divide(c); },
        .backward =
            [](Backward& b) {
-             Value other = b.value(1);
+             Value other = paired_with(b.grad(), b.value(1));
              Value scaled = b.grad() / other;
              if (b.needs(0)) b.set(0, scaled);
              if (b.needs(1)) b.set(1, -(scaled * (b.value(0) / other)));
@@ -199,8 +197,7 @@ std::span<const Row> arithmetic_rows() {
       {.signature = "atan2(Tensor self, Tensor other)",
        .doc = "The angle of the point (other, self). The gradient at the origin is 0.",
        .forward = [](Call& c) -> Outputs {
-         require_broadcast(c.name(), c.args[0], c.args[1], c.out);
-         return apply_ufunc(np_arctan2, {c.args[0], c.args[1]}, c.out);
+         return apply_binary(c.name(), np_arctan2, c.args[0], c.args[1], c.out);
        },
        .backward =
            [](Backward& b) {

@@ -129,7 +129,11 @@ DType Backward::dtype(int i) const {
 Value Backward::fit(int edge, Value g) const {
   const OutputInfo* in = input_info(node_, edge);
   if (!in) return g;
-  if (!(g.sizes() == Dims(in->sizes))) g = call<"sum_to">(g, in->sizes);
+  if (!(g.sizes() == Dims(in->sizes))) {
+    // As many elements: nothing to sum, be it for dimensions of size 1 or for operands that were paired in order.
+    bool same_count = g.tensor()->numel == Dims(in->sizes).product();
+    g = same_count ? call<"reshape">(g, in->sizes) : call<"sum_to">(g, in->sizes);
+  }
   if (g.dtype() != in->dtype) g = call<"cast">(g, static_cast<int64_t>(in->dtype));
   return g;
 }

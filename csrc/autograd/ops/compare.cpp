@@ -69,15 +69,13 @@ Outputs compare_forward(Call& c) {
     });
     return result;
   }
-  require_broadcast(c.name(), a, b, c.out);
-  return apply_ufunc(f, {a, b});
+  return apply_binary(c.name(), f, a, b);
 }
 
 template <OpName Name>
 Outputs bitwise_forward(Call& c) {
   static NumpyFunction f(Name.text);
-  require_broadcast(c.name(), c.args[0], c.args[1], c.out);
-  return apply_ufunc(f, {c.args[0], c.args[1]}, c.out);
+  return apply_binary(c.name(), f, c.args[0], c.args[1], c.out);
 }
 
 // A mask as NumPy's bool.

@@ -99,6 +99,38 @@ PyRef<Tensor> apply_ufunc(NumpyFunction& f, std::initializer_list<PyObject*> ope
   return out ? PyRef<Tensor>::borrow(out) : tensor_from_result(std::move(result));
 }
 
+namespace {
+
+bool broadcastable(Dims a, Dims b) {
+  for (int i = 1; i <= a.n && i <= b.n; ++i) {
+    int64_t x = a[a.n - i], y = b[b.n - i];
+    if (x != y && x != 1 && y != 1) return false;
+  }
+  return true;
+}
+
+// `b` in the size of `a`, with the era's warning, where the two have equally many elements and do not broadcast.
+PyRef<Tensor> paired(PyObject* a, PyObject* b) {
+  if (!is_tensor(a) || !is_tensor(b)) return {};
+  Tensor *x = as_tensor(a), *y = as_tensor(b);
+  if (x->numel != y->numel || broadcastable(x->sizes(), y->sizes())) return {};
+  if (PyErr_WarnEx(PyExc_UserWarning,
+                   "self and other not broadcastable, but have the same number of elements.  Falling back to "
+                   "deprecated pointwise behavior.", 1) < 0)
+    throw PyError();
+  PyRef<Tensor> flat = contiguous(y);
+  return new_tensor_on(flat->storage.copy(), flat->dtype, x->sizes(), {}, flat->offset);
+}
+
+}  // namespace
+
+PyRef<Tensor> apply_binary(const char* name, NumpyFunction& f, PyObject* a, PyObject* b, Tensor* out) {
+  PyRef<Tensor> other = paired(a, b);
+  if (other) b = other.object();
+  require_broadcast(name, a, b, out);
+  return apply_ufunc(f, {a, b}, out);
+}
+
 // ---- helpers ------------------------------------------------------------------------------------------------------
 
 bool overlaps_partially(const Tensor* a, const Tensor* b) {
@@ -165,6 +197,13 @@ PyRef<Tensor> loop_operand(Tensor* t, DType dtype, Dims sizes) {
 }
 
 Value zeros_like(const Value& g) { return Value(new_zeros(g.dtype(), g.sizes())); }
+
+Value paired_with(const Value& g, const Value& v) {
+  if (v.is_constant()) return v;
+  Dims a = g.sizes(), b = v.sizes();
+  if (a == b || g.tensor()->numel != v.tensor()->numel || broadcastable(a, b)) return v;
+  return call<"reshape">(v, std::vector<int64_t>(a.begin(), a.end()));
+}
 
 Value constant_beside(const Value& x, PyRef<Tensor> t) {
   if (is_variable(x.object())) return Value(new_leaf(std::move(t)));
@@ -267,6 +306,7 @@ PyRef<Tensor> binary(const char* name, BinaryKind kind, NumpyFunction& f, PyObje
                                                 : binary_loop<double>(kind, x, y, number, form, out);
     if (result) return result;
   }
+  if (PyRef<Tensor> other = paired(a, b)) return binary(name, kind, f, a, other.get(), out);
   require_broadcast(name, a, b, out);
   return apply_ufunc(f, {a, b}, out);
 }
