@@ -96,6 +96,7 @@ PyRef<Tensor> tensor_from_result(PyRef<> result) {
 
 void copy_into(Tensor* dst, Tensor* src) {
   require_writable(dst, "copy_");
+  QuietNumpy quiet;
   check(PyArray_CopyInto(as_array(numpy_view(dst)), as_array(numpy_view(src))));
 }
 

@@ -18,4 +18,16 @@ void import_numpy();
 // Meant for function-local statics: `static PyObject* f = numpy_function("add");`
 PyObject* numpy_function(const char* name);
 
+// NumPy's floating-point warnings are off while one lives: results are inf and NaN without comment.
+class QuietNumpy {
+ public:
+  QuietNumpy();
+  ~QuietNumpy();
+  QuietNumpy(const QuietNumpy&) = delete;
+  QuietNumpy& operator=(const QuietNumpy&) = delete;
+
+ private:
+  PyRef<> token_;  // of the context variable, or the np.errstate that was entered
+};
+
 }  // namespace torchlite

@@ -83,7 +83,9 @@ def test_float_division_by_zero_is_silent():
 # ---- shapes ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("a,b", [((), ()), ((), (1,)), ((1,), ()), ((1,), (1, 1)), ((3,), ()), ((0,), (1,)), ((2, 0), (1, 1))])
+@pytest.mark.parametrize(
+    "a,b", [((), ()), ((), (1,)), ((1,), ()), ((1,), (1, 1)), ((3,), ()), ((0,), (1,)), ((2, 0), (1, 1))]
+)
 def test_results_have_the_shape_of_numpys_and_are_tensors(a, b):
     x, y = np.ones(a, FLOAT), np.ones(b, FLOAT)
     result = torchlite.from_numpy(x) + torchlite.from_numpy(y)

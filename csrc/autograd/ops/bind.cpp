@@ -18,7 +18,7 @@ PyObject* to_python(const Op& op, const ParsedArgs& a, PyRef<> result) {
     Tensor* t = as_tensor(result.get());
     bool full = true;
     for (size_t i = 0; i < op.params.size(); ++i)
-      if (op.params[i].name == "dim" && a.values[i] != Py_None) full = false;
+      if (op.params[i].name == "dim" && a.values[i] != Py_None && !PyBool_Check(a.values[i])) full = false;
     if (full && t->numel == 1) return element_to_number(t->bytes(), t->dtype).release();
   }
   return result.release();

@@ -9,6 +9,7 @@
 
 #include "autograd/ops/op.h"
 #include "tensor/kernels/elementwise.h"
+#include "utils/numpy_api.h"
 #include "utils/gil.h"
 
 namespace torchlite {
@@ -24,18 +25,6 @@ class NumpyFunction {
   static PyObject* numpy_attribute(const char* name);
   const char* name_;
   PyObject* function_ = nullptr;
-};
-
-// NumPy's floating-point warnings are off while one lives: results are inf and NaN without comment.
-class QuietNumpy {
- public:
-  QuietNumpy();
-  ~QuietNumpy();
-  QuietNumpy(const QuietNumpy&) = delete;
-  QuietNumpy& operator=(const QuietNumpy&) = delete;
-
- private:
-  PyRef<> token_;  // of the context variable, or the np.errstate that was entered
 };
 
 // ---- rung 2 -------------------------------------------------------------------------------------------------------
