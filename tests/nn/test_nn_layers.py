@@ -7,7 +7,7 @@ import pytest
 
 import torchlite
 from torchlite import Variable, nn
-from torchlite.autograd import gradcheck
+from torchlite.autograd import gradcheck, gradgradcheck
 from torchlite.nn import functional as F
 
 
@@ -37,6 +37,12 @@ def test_linear(leading, bias):
     layer, x = nn.Linear(3, 2, bias=bias).double(), array(*leading, 3)
     expected = x @ layer.weight.data.numpy().T + (layer.bias.data.numpy() if bias else 0)
     close(layer(var(x)), expected)
+
+
+def test_linear_gradients():
+    layer, x = nn.Linear(3, 2).double(), var(array(2, 2, 3), requires_grad=True)
+    for check in (gradcheck, gradgradcheck):
+        assert check(lambda x, *_: layer(x), [x, *layer.parameters()])
 
 
 def test_linear_without_bias_has_none():
@@ -182,6 +188,7 @@ ACTIVATIONS = [
 def test_activation(module, expected):
     close(module(var(X)), expected)
     assert gradcheck(module, [var(X, requires_grad=True)])
+    assert gradgradcheck(module, [var(X, requires_grad=True)])
 
 
 @pytest.mark.parametrize("module", [nn.ReLU(inplace=True), nn.LeakyReLU(inplace=True), nn.ELU(inplace=True)])
@@ -238,13 +245,14 @@ def test_mse_and_l1(size_average):
     close(nn.L1Loss(size_average)(var(x), var(t)), [reduce(abs(x - t))])
 
 
-LOSSES = [(nn.MSELoss(), array(3, 4)), (nn.L1Loss(), array(3, 4)[::-1].copy())]
+LOSSES = [(nn.MSELoss(), array(3, 4)), (nn.L1Loss(), array(3, 4) + np.linspace(-1, 1, 12).reshape(3, 4))]
 CLASS_LOSSES = [(nn.CrossEntropyLoss(), np.array([1, 0, 3])), (nn.NLLLoss(), np.array([1, 0, 3]))]
 
 
 @pytest.mark.parametrize(("loss", "target"), LOSSES + CLASS_LOSSES)
 def test_loss_gradients(loss, target):
-    assert gradcheck(lambda x: loss(x, var(target)), [var(array(3, 4), requires_grad=True)])
+    for check in (gradcheck, gradgradcheck):
+        assert check(lambda x: loss(x, var(target)), [var(array(3, 4), requires_grad=True)])
 
 
 @pytest.mark.parametrize(("loss", "target"), LOSSES + CLASS_LOSSES)

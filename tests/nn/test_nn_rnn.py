@@ -8,7 +8,7 @@ import pytest
 
 import torchlite
 from torchlite import Variable, nn
-from torchlite.autograd import gradcheck
+from torchlite.autograd import gradcheck, gradgradcheck
 from torchlite.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 T, B, N, H = 5, 3, 4, 6
@@ -109,15 +109,25 @@ def test_the_hidden_state_is_zero_by_default(kind, options):
 @pytest.mark.parametrize(("kind", "options"), [KINDS[0], KINDS[2], KINDS[3]])
 @pytest.mark.parametrize("bidirectional", [False, True])
 def test_network_gradients(kind, options, bidirectional):
-    net = make(kind, options, 2, 3, 2, bidirectional=bidirectional)
+    net = make(kind, options, 2, 2, 2, bidirectional=bidirectional)
     n = 4 if bidirectional else 2
-    hx = [var(array(n, 2, 3), requires_grad=True) for _ in range(2 if kind == "LSTM" else 1)]
+    hx = [var(array(n, 2, 2), requires_grad=True) for _ in range(2 if kind == "LSTM" else 1)]
 
     def run(x, *rest):
         y, ends = net(x, tuple(hx) if kind == "LSTM" else hx[0])
         return (y, *as_tuple(ends))
 
-    assert gradcheck(run, [var(array(3, 2, 2), requires_grad=True), *hx, *net.parameters()])
+    assert gradcheck(run, [var(array(2, 2, 2), requires_grad=True), *hx, *net.parameters()])
+
+
+@pytest.mark.parametrize(("kind", "options"), [KINDS[0], KINDS[2], KINDS[3]])
+def test_network_second_gradients(kind, options):
+    net = make(kind, options, 2, 2)
+
+    def run(x, *rest):
+        return net(x)[0]
+
+    assert gradgradcheck(run, [var(array(2, 1, 2), requires_grad=True), *net.parameters()])
 
 
 @pytest.mark.parametrize(("kind", "options"), KINDS, ids=IDS)
@@ -141,7 +151,8 @@ def test_cell_gradients(kind, options):
     def run(x, *rest):
         return cell(x, tuple(hx) if kind == "LSTM" else hx[0])
 
-    assert gradcheck(run, [var(array(2, 2), requires_grad=True), *hx, *cell.parameters()])
+    for check in (gradcheck, gradgradcheck):
+        assert check(run, [var(array(2, 2), requires_grad=True), *hx, *cell.parameters()])
 
 
 @pytest.mark.parametrize(("kind", "options"), KINDS, ids=IDS)
