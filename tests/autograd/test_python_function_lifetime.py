@@ -1,6 +1,7 @@
 """Who keeps whom alive around a Python Function, and what the collector can see."""
 
 import gc
+import threading
 import weakref
 
 import numpy as np
@@ -205,3 +206,54 @@ def test_in_place_chain_keeps_its_history():
         a = AddInPlace.apply(a, 1)
     a.backward(ones_like(a))
     np.testing.assert_array_equal(array(x.grad), [2.0])
+
+
+def test_collections_during_the_backward_of_several_threads():
+    results = [None] * 4
+
+    def work(i):
+        x = variable([1.0, 2.0])
+        for _ in range(20):
+            y = Mul.apply(Scale.apply(x, 2), Scale.apply(x, 3))
+            y.backward(ones_like(y))
+        results[i] = array(x.grad).tolist()
+
+    threshold = gc.get_threshold()
+    gc.set_threshold(1)
+    try:
+        threads = [threading.Thread(target=work, args=(i,)) for i in range(len(results))]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        gc.set_threshold(*threshold)
+    assert results == [[240.0, 480.0]] * len(results)
+
+
+def test_finalizers_of_what_a_context_holds_may_take_locks():
+    lock, finished = threading.Lock(), []
+
+    class Payload:
+        def __del__(self):
+            with lock:
+                finished.append(1)
+
+    def forward(ctx, x):
+        ctx.payload = Payload()
+        ctx.save_for_backward(x)
+        return x * 1
+
+    fn = new_style(forward, lambda ctx, g: g)
+
+    def work():
+        for _ in range(50):
+            y = fn.apply(variable([1.0]))
+            y.backward(ones_like(y))
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(finished) == 200
