@@ -192,7 +192,11 @@ PyRef<Tensor> import_capsule(PyObject* capsule, uint64_t* flags) {
 
 // The producer's capsule: by the current protocol if it knows that, else by the first one.
 PyRef<> request_capsule(PyObject* producer, PyObject* copy) {
-  PyRef<> method = check(PyObject_GetAttrString(producer, "__dlpack__"));
+  PyRef<> method = PyRef<>::steal(PyObject_GetAttrString(producer, "__dlpack__"));
+  if (!method) {
+    if (!PyErr_ExceptionMatches(PyExc_AttributeError)) throw PyError();
+    type_error("from_dlpack: expected an object with __dlpack__ or a capsule, but got %.100s", type_name(producer));
+  }
   PyRef<> none_given = check(PyTuple_New(0));
   PyRef<> keywords = check(Py_BuildValue("{s:(ii),s:O}", "max_version", 1, 0, "copy", copy));
   if (copy == Py_None) check(PyDict_DelItemString(keywords.get(), "copy"));
@@ -269,8 +273,6 @@ PyObject* from_dlpack(PyObject*, PyObject* args, PyObject* kwargs) {
     if (PyCapsule_CheckExact(source)) {
       capsule = PyRef<>::borrow(source);
     } else {
-      if (!PyObject_HasAttrString(source, "__dlpack__"))
-        type_error("from_dlpack: expected an object with __dlpack__ or a capsule, but got %.100s", type_name(source));
       capsule = request_capsule(source, copy);
       if (!PyCapsule_CheckExact(capsule.get()))
         type_error("from_dlpack: __dlpack__ of %.100s returned a %.100s, not a capsule", type_name(source),

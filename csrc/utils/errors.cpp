@@ -41,7 +41,8 @@ void translate_exception() noexcept {
   try {
     throw;
   } catch (const PyError&) {
-    if (!PyErr_Occurred()) PyErr_SetString(PyExc_SystemError, "an error was reported without an exception");
+    // NumPy fails without an exception in places where memory runs out.
+    if (!PyErr_Occurred()) PyErr_NoMemory();
   } catch (const std::bad_alloc&) {
     PyErr_NoMemory();
   } catch (const std::exception& e) {
