@@ -86,7 +86,8 @@ def dirac(tensor):
     center = tuple(n // 2 for n in size[2:])
     data.zero_()
     for i in range(min(size[:2])):
-        data[(i, i, *center)] = 1
+        position = (i, i, *center)
+        data[position] = 1
     return tensor
 
 

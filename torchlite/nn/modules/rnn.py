@@ -102,7 +102,7 @@ class RNNBase(Module):
         """Runs one time step of one layer on `input` (B, I). Returns the new state, a tuple of (B, H)."""
         raise NotImplementedError
 
-    _states = ("h0",)  # what the hidden state consists of
+    _states: tuple[str, ...] = ("h0",)  # what the hidden state consists of
 
     def _initial_state(self, input, batch, hx):
         """The hidden state as a tuple of Variables, checked against the batch."""
