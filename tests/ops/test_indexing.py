@@ -144,7 +144,7 @@ def test_int_key_out_of_range_names_index_and_size():
 @pytest.mark.parametrize("key", ["a", 1.5, {}, [0.5], np.array([1.0])], ids=repr)
 def test_other_keys_are_refused(key):
     x = variable(3, 4, requires_grad=False)
-    with pytest.raises(TypeError, match="Performing basic indexing on a tensor and encountered an error indexing dim 0"):
+    with pytest.raises(TypeError, match="Performing basic indexing .* encountered an error indexing dim 0"):
         x[key]
     with pytest.raises(TypeError, match="encountered an error indexing dim 0"):
         x[key] = 1
