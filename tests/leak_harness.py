@@ -91,12 +91,12 @@ def growth(run, exact_only=False):
     run()
     after = counters(exact_only)
     suspects = grown(before, after)
-    done, start = 0, time.monotonic()
+    done, start = 0, time.process_time()
     while suspects:
         only_blocks = set(suspects) == {"allocated blocks"}
         if done >= (BLOCK_CONFIRMATIONS if only_blocks else CONFIRMATIONS):
             return suspects
-        if only_blocks and done >= CONFIRMATIONS and time.monotonic() - start > BLOCK_SECONDS:
+        if only_blocks and done >= CONFIRMATIONS and time.process_time() - start > BLOCK_SECONDS:
             return {}
         before = after
         run()

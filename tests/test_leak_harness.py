@@ -21,7 +21,7 @@ LEAKS = {
         kept = []
         @pytest.fixture
         def thing():
-            kept.append({})
+            kept.append([])
             yield 1
         def test_it(thing):
             assert thing == 1

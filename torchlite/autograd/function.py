@@ -236,14 +236,14 @@ class NestedIOFunction(Function):
         self.retain_variables = retain_variables
         return super()._do_backward(gradients, retain_variables)
 
-    def forward(self, *tensors: Any) -> Any:
+    def forward(self, *tensors: Any) -> Any:  # type: ignore[override]  # old style: on instances
         nested = _unflatten(iter(tensors), self._nested_input)
         result = self.forward_extended(*nested)
         flat = tuple(_flatten(result, _C._TensorBase))
         self._nested_output = _unflatten(iter(range(len(flat))), result)
         return flat
 
-    def backward(self, *gradients: Any) -> Any:
+    def backward(self, *gradients: Any) -> Any:  # type: ignore[override]
         nested = _unflatten(iter(gradients), self._nested_output)
         if not isinstance(nested, (list, tuple)):
             nested = (nested,)

@@ -105,9 +105,9 @@ class Variable(_C._VariableBase):
             raise RuntimeError("cannot register a hook on a volatile variable")
         if not self.requires_grad:
             raise RuntimeError("cannot register a hook on a variable that doesn't require gradient")
-        hooks = self._backward_hooks
+        hooks: Any = self._backward_hooks  # type: ignore[has-type]  # a getset of the base class
         if hooks is None:
-            hooks = self._backward_hooks = OrderedDict()
+            hooks = self._backward_hooks = OrderedDict()  # type: ignore[misc]
             if self.grad_fn is not None:
                 self.grad_fn._register_hook_dict(self)
         handle = RemovableHandle(hooks)
