@@ -107,7 +107,7 @@ class Variable(_C._VariableBase):
             raise RuntimeError("cannot register a hook on a variable that doesn't require gradient")
         hooks: Any = self._backward_hooks  # type: ignore[has-type]  # a getset of the base class
         if hooks is None:
-            hooks = self._backward_hooks = OrderedDict()  # type: ignore[misc]
+            hooks = self._backward_hooks = OrderedDict()  # type: ignore[misc, var-annotated]
             if self.grad_fn is not None:
                 self.grad_fn._register_hook_dict(self)
         handle = RemovableHandle(hooks)
