@@ -88,10 +88,13 @@ class Variable(_C._VariableBase):
         RuntimeError if this Variable doesn't require grad, if a gradient is needed or has a different size, or if the
         graph has been freed.
         """
-        if retain_variables is None and create_graph is None and not isinstance(gradient, _C._VariableBase):
-            Variable._execution_engine.run_backward((self,), (engine.seed(self, gradient, True),), bool(retain_graph))
-        else:
-            engine.backward(self, gradient, retain_graph, create_graph, retain_variables)
+        if retain_variables is None and create_graph is None:
+            given = isinstance(gradient, _C._VariableBase)
+            if not given or gradient.volatile:
+                gradient = gradient if given else engine.seed(self, gradient, True)
+                Variable._execution_engine.run_backward((self,), (gradient,), bool(retain_graph))
+                return
+        engine.backward(self, gradient, retain_graph, create_graph, retain_variables)
 
     def register_hook(self, hook: Callable) -> Any:
         """Calls ``hook(gradient)`` whenever a gradient of this Variable has been computed.
