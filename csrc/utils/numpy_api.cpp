@@ -34,8 +34,7 @@ struct ErrorState {
     PyRef<> var, make;
     if (umath) var = PyRef<>::steal(PyObject_GetAttrString(umath.get(), "_extobj_contextvar"));
     if (var) make = PyRef<>::steal(PyObject_GetAttrString(umath.get(), "_make_extobj"));
-    if (make && PyContextVar_CheckExact(var.get()))
-      ignore = PyObject_Call(make.get(), no_arguments.get(), keywords);
+    if (make && PyContextVar_CheckExact(var.get())) ignore = PyObject_Call(make.get(), no_arguments.get(), keywords);
     if (ignore) {
       variable = var.release();
     } else {

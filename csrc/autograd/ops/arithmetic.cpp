@@ -121,8 +121,7 @@ void extremum_backward(Backward& b, const Value& wins) {
 // self + value tensor1 op tensor2
 PyRef<Tensor> add_product(Call& c, BinaryKind kind, NumpyFunction& f) {
   PyRef<Tensor> product = binary(c.name(), kind, f, c.args[2], c.args[3], nullptr);
-  if (!is_one(c.args[1]))
-    product = binary(c.name(), BinaryKind::Mul, np_multiply, product.get(), c.args[1], nullptr);
+  if (!is_one(c.args[1])) product = binary(c.name(), BinaryKind::Mul, np_multiply, product.get(), c.args[1], nullptr);
   return binary(c.name(), BinaryKind::Add, np_add, c.args[0], product.get(), c.out);
 }
 
@@ -196,9 +195,7 @@ std::span<const Row> arithmetic_rows() {
        .flags = kInPlace},
       {.signature = "atan2(Tensor self, Tensor other)",
        .doc = "The angle of the point (other, self). The gradient at the origin is 0.",
-       .forward = [](Call& c) -> Outputs {
-         return apply_binary(c.name(), np_arctan2, c.args[0], c.args[1], c.out);
-       },
+       .forward = [](Call& c) -> Outputs { return apply_binary(c.name(), np_arctan2, c.args[0], c.args[1], c.out); },
        .backward =
            [](Backward& b) {
              Value y = b.value(0), x = b.value(1);

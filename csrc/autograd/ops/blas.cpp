@@ -87,8 +87,7 @@ PyRef<Tensor> batch_product(const char* name, Tensor* a, Tensor* b) {
 }
 
 PyRef<Tensor> outer_product(const char* name, Tensor* a, Tensor* b) {
-  if (a->ndim != 1 || b->ndim != 1)
-    runtime_error("%s: vectors expected, got %dD, %dD tensors", name, a->ndim, b->ndim);
+  if (a->ndim != 1 || b->ndim != 1) runtime_error("%s: vectors expected, got %dD, %dD tensors", name, a->ndim, b->ndim);
   const int64_t sizes[] = {a->size(0), 1}, strides[] = {a->stride(0), 0};
   PyRef<Tensor> column = new_view(a, {sizes, 2}, {strides, 2}, a->offset);
   return apply_ufunc(np_multiply, {column.get(), b});
@@ -96,11 +95,10 @@ PyRef<Tensor> outer_product(const char* name, Tensor* a, Tensor* b) {
 
 // A dot product in double precision for float and double.
 PyRef<Tensor> dot(const char* name, Tensor* a, Tensor* b) {
-  if (a->ndim != 1 || b->ndim != 1)
-    runtime_error("%s: vectors expected, got %dD, %dD tensors", name, a->ndim, b->ndim);
+  if (a->ndim != 1 || b->ndim != 1) runtime_error("%s: vectors expected, got %dD, %dD tensors", name, a->ndim, b->ndim);
   if (a->numel != b->numel)
-    runtime_error("%s: inconsistent tensor size, expected tensors of the same number of elements, but got %s and %s", name,
-                  format_dims(a->sizes()).c_str(), format_dims(b->sizes()).c_str());
+    runtime_error("%s: inconsistent tensor size, expected tensors of the same number of elements, but got %s and %s",
+                  name, format_dims(a->sizes()).c_str(), format_dims(b->sizes()).c_str());
   const int64_t one = 1;
   if (is_loop_type(a->dtype) && a->dtype == b->dtype && on_host(a) && on_host(b)) {
     PyRef<Tensor> y = new_tensor(a->dtype, {&one, 1});
@@ -139,8 +137,8 @@ PyRef<Tensor> add_to_product(Call& c, PyRef<Tensor> product) {
   double b;
   // The era's rule: with beta 0 self is not read, so its NaNs do not spread.
   if (exact_number(beta, &b) && b == 0) return product;
-  PyRef<Tensor> scaled = is_one(beta) ? PyRef<Tensor>::borrow(self)
-                                      : binary(c.name(), BinaryKind::Mul, np_multiply, self, beta, nullptr);
+  PyRef<Tensor> scaled =
+      is_one(beta) ? PyRef<Tensor>::borrow(self) : binary(c.name(), BinaryKind::Mul, np_multiply, self, beta, nullptr);
   if (c.out) return binary(c.name(), BinaryKind::Add, np_add, scaled.get(), product.get(), nullptr);
   // Written over the product where the types agree: addition commutes.
   Tensor* out = scaled->dtype == product->dtype ? product.get() : nullptr;

@@ -164,17 +164,48 @@ void clamp_backward(Backward& b) {
 Outputs not_forward(Call& c) {
   static NumpyFunction subtract("subtract");
   if (c.tensor(0)->dtype != DType::Byte)
-    runtime_error("bitwise_not: logical operations are supported on ByteTensors only, but got %s", type_name(c.args[0]));
+    runtime_error("bitwise_not: logical operations are supported on ByteTensors only, but got %s",
+                  type_name(c.args[0]));
   PyRef<> one = check(PyLong_FromLong(1));
   return apply_ufunc(subtract, {one.get(), c.args[0]}, c.out);
 }
 
-struct Equal { template <class T> bool operator()(T a, T b) const { return a == b; } };
-struct NotEqual { template <class T> bool operator()(T a, T b) const { return a != b; } };
-struct Less { template <class T> bool operator()(T a, T b) const { return a < b; } };
-struct LessEqual { template <class T> bool operator()(T a, T b) const { return a <= b; } };
-struct Greater { template <class T> bool operator()(T a, T b) const { return a > b; } };
-struct GreaterEqual { template <class T> bool operator()(T a, T b) const { return a >= b; } };
+struct Equal {
+  template <class T>
+  bool operator()(T a, T b) const {
+    return a == b;
+  }
+};
+struct NotEqual {
+  template <class T>
+  bool operator()(T a, T b) const {
+    return a != b;
+  }
+};
+struct Less {
+  template <class T>
+  bool operator()(T a, T b) const {
+    return a < b;
+  }
+};
+struct LessEqual {
+  template <class T>
+  bool operator()(T a, T b) const {
+    return a <= b;
+  }
+};
+struct Greater {
+  template <class T>
+  bool operator()(T a, T b) const {
+    return a > b;
+  }
+};
+struct GreaterEqual {
+  template <class T>
+  bool operator()(T a, T b) const {
+    return a >= b;
+  }
+};
 
 }  // namespace
 

@@ -55,7 +55,8 @@ PyRef<Tensor> paired(PyObject* a, PyObject* b) {
   if (x->numel != y->numel || broadcastable(x->sizes(), y->sizes())) return {};
   if (PyErr_WarnEx(PyExc_UserWarning,
                    "self and other not broadcastable, but have the same number of elements.  Falling back to "
-                   "deprecated pointwise behavior.", 1) < 0)
+                   "deprecated pointwise behavior.",
+                   1) < 0)
     throw PyError();
   PyRef<Tensor> flat = contiguous(y);
   return new_tensor_on(flat->storage.copy(), flat->dtype, x->sizes(), {}, flat->offset);

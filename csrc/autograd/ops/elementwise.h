@@ -75,9 +75,7 @@ Value paired_with(const Value& g, const Value& v);
 // A tensor as an operand beside `x`: a Variable if `x` is one.
 Value constant_beside(const Value& x, PyRef<Tensor> t);
 // condition ? a : b for Values.
-inline Value select(const Value& condition, const Value& a, const Value& b) {
-  return call<"where">(condition, a, b);
-}
+inline Value select(const Value& condition, const Value& a, const Value& b) { return call<"where">(condition, a, b); }
 
 // The parts of the pointwise family, one a file.
 std::span<const Row> arithmetic_rows();
