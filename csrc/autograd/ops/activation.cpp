@@ -158,7 +158,8 @@ std::span<const Row> activation_rows() {
                     [alpha]<class T>(const T* x, T* y, int64_t n) { kernels::elu(x, static_cast<T>(alpha), y, n); });
        },
        .backward = [](Backward& b) { b.set(0, call<"elu_backward">(b.grad(), b.value(0), b.value(1))); },
-       .uses = {in(0) | in(1)}},
+       .uses = {in(0) | in(1)},
+       .flags = kInPlace},
       {.signature = "elu_backward(Tensor grad, Tensor self, Scalar alpha)",
        .doc = "grad where self > 0, else grad * alpha * exp(self).",
        .forward = [](Call& c) -> Outputs {
