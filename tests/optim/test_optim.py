@@ -236,6 +236,21 @@ def test_wrong_arguments_are_refused(build, error, message):
         build()
 
 
+@pytest.mark.parametrize(
+    ("cls", "options", "message"),
+    [
+        (optim.SGD, {"lr": -1}, r"SGD: lr has to be in \[0, inf\), but is -1"),
+        (optim.SGD, {"lr": 1, "momentum": -0.5}, "SGD: momentum has to be in"),
+        (optim.Adam, {"eps": -1}, "Adam: eps has to be in"),
+        (optim.Adam, {"betas": (0.9, 1)}, r"Adam: beta2 has to be in \[0, 1\), but is 1"),
+        (optim.Adam, {"weight_decay": float("nan")}, "Adam: weight_decay has to be in"),
+    ],
+)
+def test_options_out_of_range_are_refused(cls, options, message):
+    with pytest.raises(ValueError, match=message):
+        cls(parameters(), **options)
+
+
 def test_groups_have_their_own_options():
     a, b, c = parameters()
     optimizer = optim.SGD([{"params": a}, {"params": [b, c], "lr": 1}], lr=0.1, momentum=0.5)

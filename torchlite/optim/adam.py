@@ -1,7 +1,7 @@
 """Adam."""
 
 from torchlite import _C
-from torchlite.optim.optimizer import Optimizer
+from torchlite.optim.optimizer import Optimizer, check_range
 
 __all__ = ["Adam"]
 
@@ -21,6 +21,8 @@ class Adam(Optimizer):
     """
 
     def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0):
+        check_range("Adam", lr=lr, eps=eps, weight_decay=weight_decay)
+        check_range("Adam", end=1, beta1=betas[0], beta2=betas[1])
         super().__init__(params, dict(lr=lr, betas=betas, eps=eps, weight_decay=weight_decay))
 
     def step(self, closure=None):

@@ -8,7 +8,14 @@ from torchlite import _C
 from torchlite.autograd import Variable
 from torchlite.utils.typename import typename
 
-__all__ = ["Optimizer", "required"]
+__all__ = ["Optimizer", "check_range", "required"]
+
+
+def check_range(optimizer, end=float("inf"), **options):
+    """ValueError unless every option is a number in [0, end), or `required`."""
+    for name, value in options.items():
+        if value is not required and not 0 <= value < end:
+            raise ValueError(f"{optimizer}: {name} has to be in [0, {end:g}), but is {value}")
 
 
 class _Required:

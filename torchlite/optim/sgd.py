@@ -1,7 +1,7 @@
 """Stochastic gradient descent."""
 
 from torchlite import _C
-from torchlite.optim.optimizer import Optimizer, required
+from torchlite.optim.optimizer import Optimizer, check_range, required
 
 __all__ = ["SGD"]
 
@@ -23,6 +23,7 @@ class SGD(Optimizer):
     """
 
     def __init__(self, params, lr=required, momentum=0, dampening=0, weight_decay=0, nesterov=False):
+        check_range("SGD", lr=lr, momentum=momentum, weight_decay=weight_decay)
         if nesterov and (momentum <= 0 or dampening != 0):
             raise ValueError("Nesterov momentum requires a momentum and zero dampening")
         defaults = dict(lr=lr, momentum=momentum, dampening=dampening, weight_decay=weight_decay, nesterov=nesterov)
