@@ -238,6 +238,21 @@ PyRef<Tensor> diagonal(const Tensor* t, int64_t k) {
   return new_view(t, {&size, 1}, {&stride, 1}, t->offset + (size ? first : 0));
 }
 
+PyRef<Tensor> unfold(const Tensor* t, int dim, int64_t size, int64_t step) {
+  if (t->ndim == 0) runtime_error("unfold: a 0-d tensor has no dimension to unfold");
+  if (size < 0 || size > t->size(dim) || step <= 0)
+    runtime_error("unfold: windows of size %lld and step %lld do not fit dimension %d of size %lld",
+                  static_cast<long long>(size), static_cast<long long>(step), dim,
+                  static_cast<long long>(t->size(dim)));
+  Sizes sizes = to_vector(t->sizes()), strides = to_vector(t->strides());
+  auto d = static_cast<size_t>(dim);
+  sizes.push_back(size);
+  strides.push_back(strides[d]);
+  sizes[d] = (sizes[d] - size) / step + 1;
+  strides[d] *= step;
+  return new_view(t, sizes, strides, t->offset);
+}
+
 PyRef<Tensor> flip(const Tensor* t, Dims dims) {
   Sizes strides = to_vector(t->strides());
   int64_t offset = t->offset;

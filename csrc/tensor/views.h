@@ -29,6 +29,9 @@ PyRef<Tensor> narrow(const Tensor* t, int dim, int64_t start, int64_t length);
 PyRef<Tensor> select(const Tensor* t, int dim, int64_t index);
 // The main (k = 0) or k-th diagonal of a matrix.
 PyRef<Tensor> diagonal(const Tensor* t, int64_t k);
+// All windows of `size` along `dim`, each `step` after the one before: the dimension counts the windows, and a new last
+// dimension runs within them.
+PyRef<Tensor> unfold(const Tensor* t, int dim, int64_t size, int64_t step);
 // Elements in reverse order along `dims`.
 PyRef<Tensor> flip(const Tensor* t, Dims dims);
 

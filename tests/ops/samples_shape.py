@@ -58,6 +58,19 @@ def diag_backward(a, sizes, k):
     return out
 
 
+def unfold(a, dim, size, step):
+    windows = np.lib.stride_tricks.sliding_window_view(a, size, dim)
+    return np.take(windows, range(0, windows.shape[dim], step), dim)
+
+
+def unfold_backward(a, sizes, dim, size, step):
+    out = np.zeros(sizes, a.dtype)
+    for i in range(a.shape[dim]):
+        part = np.moveaxis(out, dim, -1)[..., i * step : i * step + size]
+        part += np.take(a, i, dim)
+    return out
+
+
 def cat(arrays, dim=0):
     n = max(a.ndim for a in arrays)
     return np.concatenate([a for a in arrays if a.ndim == n], dim)
@@ -178,6 +191,22 @@ SAMPLES = [
         dtypes=NUMERIC,
     ),
     op(
+        "unfold",
+        sample(real(7), 0, 3, 2),
+        sample(real(2, 6), 1, 2, 1),
+        sample(real(5, 2), -2, 5, 1),
+        reference=unfold,
+        dtypes=NUMERIC,
+    ),
+    op(
+        "unfold_backward",
+        sample(real(3, 3), (7,), 0, 3, 2),
+        sample(real(2, 5, 2), (2, 6), 1, 2, 1),
+        sample(real(1, 2, 5), (5, 2), -2, 5, 1),
+        reference=lambda a, sizes, dim, size, step: unfold_backward(a, sizes, dim % len(sizes), size, step),
+        dtypes=NUMERIC,
+    ),
+    op(
         "repeat",
         sample(real(2, 3), 2, 3),
         sample(real(3), 2, 1, 2),
@@ -213,6 +242,13 @@ SAMPLES = [
         sample(real(4, 3)),
         sample(real(3, 3), 3),
         reference=np.diag,
+        dtypes=NUMERIC,
+    ),
+    op(
+        "trace",
+        sample(real(3, 3)),
+        sample(real(2, 4)),
+        reference=lambda a: np.trace(a, dtype=a.dtype).reshape(1),
         dtypes=NUMERIC,
     ),
     op(

@@ -37,6 +37,8 @@ MISUSES = {
     "split into other sizes": (lambda x: x.split([1, 1]), "sum to 2, but dimension 0 has size 3"),
     "split into parts of nothing": (lambda x: x.split(0), "must be positive, but got 0"),
     "chunk into nothing": (lambda x: x.chunk(0), "must be positive, but got 0"),
+    "unfold of too large windows": (lambda x: x.unfold(0, 4, 1), "size 4 and step 1 do not fit dimension 0 of size 3"),
+    "trace of a vector": (lambda x: x[0].trace(), "trace: expected a matrix, but self is 1D"),
     "tril of a vector": (lambda x: x[0].tril(), "tril: expected a matrix, but self is 1D"),
 }
 
@@ -69,7 +71,8 @@ VIEWS = {
     "narrow": lambda x: x.narrow(0, 0, 2),
     "select": lambda x: x.select(0, 0),
     "flip": lambda x: x.flip(0, 1),
-    "contiguous": lambda x: x.contiguous(),
+    "contiguous": lambda x: torchlite.contiguous(x),
+    "unfold": lambda x: x.unfold(0, 2, 1),
     "chunk": lambda x: x.chunk(2)[0],
     "unbind": lambda x: x.unbind()[0],
 }
@@ -129,3 +132,15 @@ def test_gradient_of_a_cat_of_mixed_types_has_each_ones_type():
     torchlite.cat([a, b]).sum().backward()
     assert isinstance(a.grad.data, torchlite.FloatTensor)
     assert isinstance(b.grad.data, torchlite.DoubleTensor)
+
+
+def test_contiguous_is_the_object_itself_where_possible():
+    x = Variable(tensor(3, 4))
+    assert x.contiguous() is x
+    y = x.t().contiguous()
+    y.add_(1)
+    np.testing.assert_array_equal(y.data.numpy(), x.data.numpy().T + 1)
+
+
+def test_trace_of_a_tensor_is_a_number():
+    assert tensor(2, 2).trace() == 3

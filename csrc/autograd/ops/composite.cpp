@@ -107,6 +107,15 @@ PyObject* expand_as(PyObject* self, PyObject* other) {
   });
 }
 
+// The method returns the object itself where there is nothing to do, so that it stays free to be written in place.
+PyObject* contiguous_method(PyObject* self, PyObject*) {
+  return guard([&]() -> PyObject* {
+    Value x = operand(self, "contiguous");
+    if (x.tensor()->contiguous) return new_ref(self);
+    return call<"contiguous">(x).release().release();
+  });
+}
+
 // The function form: the first argument is the tensor.
 template <PyObject* (*Method)(PyObject*, PyObject*, PyObject*)>
 PyObject* function_of(PyObject*, PyObject* args, PyObject* kwargs) {
@@ -135,6 +144,8 @@ std::span<PyMethodDef> composite_method_defs() {
       {"chunk", with_keywords(chunk), kKeywords, kChunkDoc},
       {"split", with_keywords(split), kKeywords, kSplitDoc},
       {"unbind", with_keywords(unbind), kKeywords, kUnbindDoc},
+      {"contiguous", contiguous_method, METH_NOARGS,
+       "contiguous()\n\nself if its elements lie row by row without gaps, else a copy for which they do."},
       {"view_as", view_as, METH_O, "view_as(other)\n\nview(other.size())."},
       {"expand_as", expand_as, METH_O, "expand_as(other)\n\nexpand(other.size())."},
       {nullptr, nullptr, 0, nullptr},

@@ -7,6 +7,7 @@
 #include "autograd/ops/op.h"
 #include "tensor/sum_to.h"
 #include "tensor/views.h"
+#include "utils/numpy_api.h"
 
 namespace torchlite {
 
@@ -101,6 +102,36 @@ Outputs select_backward_forward(Call& c) {
   return whole;
 }
 void select_backward_backward(Backward& b) { b.set(0, call<"select">(b.grad(), b.integer(2), b.integer(3))); }
+
+Outputs unfold_forward(Call& c) {
+  Tensor* self = c.tensor(0);
+  return views::unfold(self, c.dim(1, self->ndim), c.integer(2), c.integer(3));
+}
+void unfold_backward(Backward& b) {
+  b.set(0, call<"unfold_backward">(b.grad(), b.sizes(0), b.integer(1), b.integer(2), b.integer(3)));
+}
+
+// Windows may overlap, but their elements at one position within them do not: each position is one strided addition.
+Outputs unfold_backward_forward(Call& c) {
+  static PyObject* add = numpy_function("add");
+  Tensor* windows = c.tensor(0);
+  DType dtype = windows->dtype == DType::Half ? DType::Float : windows->dtype;
+  PyRef<Tensor> whole = new_zeros(dtype, c.ints(1));
+  int64_t size = c.integer(3), step = c.integer(4);
+  int dim = wrap_dim(c.integer(2), whole->ndim), last = windows->ndim - 1;
+  for (int64_t j = 0; j < size; ++j) {
+    PyRef<Tensor> positions = views::narrow(whole.get(), dim, j, whole->size(dim) - size + 1);
+    positions = views::unfold(positions.get(), dim, 1, step);
+    PyRef<Tensor> part = views::narrow(windows, last, j, 1);
+    PyRef<> args =
+        check(Py_BuildValue("(OOO)", numpy_view(positions.get()), numpy_view(part.get()), numpy_view(positions.get())));
+    check(PyObject_CallObject(add, args.get()));
+  }
+  return to_dtype(whole.get(), windows->dtype);
+}
+void unfold_backward_backward(Backward& b) {
+  b.set(0, call<"unfold">(b.grad(), b.integer(2), b.integer(3), b.integer(4)));
+}
 
 // ---- copies -------------------------------------------------------------------------------------------------------
 
@@ -298,6 +329,17 @@ Outputs diag_backward_forward(Call& c) {
 }
 void diag_backward_backward(Backward& b) { b.set(0, call<"diag">(b.grad(), b.integer(2))); }
 
+Outputs trace_forward(Call& c) {
+  Tensor* self = c.tensor(0);
+  if (self->ndim != 2) runtime_error("trace: expected a matrix, but self is %dD", self->ndim);
+  int64_t one = 1;
+  return sum_to(views::diagonal(self, 0).get(), {&one, 1});
+}
+void trace_backward(Backward& b) {
+  Sizes sizes = b.sizes(0);
+  b.set(0, call<"diag_backward">(call<"expand">(b.grad(), Sizes{std::min(sizes[0], sizes[1])}), sizes, 0));
+}
+
 }  // namespace
 
 std::span<const Row> shape_rows() {
@@ -389,6 +431,19 @@ std::span<const Row> shape_rows() {
        {in(2) | in(3)},
        kHidden},
 
+      {"unfold(Tensor self, int dim, int size, int step)",
+       "A view of all windows of `size` along `dim`, `step` apart; a new last dimension runs within the windows.",
+       unfold_forward,
+       unfold_backward,
+       {in(1) | in(2) | in(3)},
+       kView | kKeepSizes},
+      {"unfold_backward(Tensor self, ints sizes, int dim, int size, int step)",
+       "Zeros of `sizes` with the windows of self added where unfold reads them.",
+       unfold_backward_forward,
+       unfold_backward_backward,
+       {in(2) | in(3) | in(4)},
+       kHidden},
+
       {"repeat(Tensor self, int... repeats)",
        "Copies of self side by side, `repeats` times along each dimension.",
        repeat_forward,
@@ -424,6 +479,12 @@ std::span<const Row> shape_rows() {
        diag_backward,
        {in(1)},
        kKeepSizes},
+      {"trace(Tensor self)",
+       "The sum of the diagonal of a matrix.",
+       trace_forward,
+       trace_backward,
+       {},
+       kKeepSizes | kReduceToNumber},
       {"diag_backward(Tensor self, ints sizes, int k)",
        "Zeros of `sizes` with self on diagonal k.",
        diag_backward_forward,
