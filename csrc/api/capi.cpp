@@ -61,7 +61,7 @@ PyObject* variable_new_with_function(PyObject* data, PyObject* grad_fn) {
     Node* f = as_node(grad_fn);
     PyRef<Tensor> t = data_argument(data, "THPVariable_NewWithFunction");
     PyRef<Variable> v = new_interior(std::move(t), PyRef<Node>::borrow(f), f->n_outputs, f->requires_grad);
-    ++f->n_outputs;
+    v->output_nr = add_output(f);
     return v.release();
   });
 }

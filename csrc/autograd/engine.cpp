@@ -32,10 +32,10 @@ PyRef<Variable> sum(PyRef<Variable> a, PyRef<Variable> b, bool* private_sum) {
   static const Op& add = find_op("add");
   static const Value one(1);
   if (a->is_volatile && b->is_volatile) {
-    Tensor* x = a->data.get();
-    Tensor* y = b->data.get();
-    PyObject* args[] = {x, one.object(), y};
-    if (*private_sum && Py_REFCNT(a.get()) == 1 && Py_REFCNT(x) == 1 && x->dtype == y->dtype &&
+    // Held: what hooks have kept of a gradient may be given other data by another thread.
+    PyRef<Tensor> x = a->data.copy(), y = b->data.copy();
+    PyObject* args[] = {x.object(), one.object(), y.object()};
+    if (*private_sum && Py_REFCNT(a.get()) == 1 && Py_REFCNT(x.get()) == 2 && x->dtype == y->dtype &&
         x->sizes() == y->sizes()) {
       call_op_in_place(add, args);
       return a;
@@ -141,6 +141,7 @@ class Run {
   std::unordered_map<const Node*, Slot> foreign_;
   std::unordered_map<Slot, Gradients> several_;  // gradients of the nodes with several outputs
   std::vector<std::pair<uint64_t, Slot>> heap_;
+  std::vector<std::pair<Slot, size_t>> captured_;  // sorted: tasks and which capture each of them is
   std::vector<PyRef<Variable>> results_;
   std::vector<PyRef<>> callbacks_;
 };
@@ -170,7 +171,9 @@ void Run::discover(const std::vector<Root>& roots) {
     Slot slot = captures_[k].function ? find(captures_[k].function.get()) : kNone;
     if (slot == kNone) runtime_error("One of the differentiated Variables appears to not have been used in the graph");
     tasks_[slot].captured = true;
+    captured_.emplace_back(slot, k);
   }
+  std::sort(captured_.begin(), captured_.end());
 }
 
 // With `only_captures`, keeps the nodes from which a capture can be reached.
@@ -236,15 +239,17 @@ void Run::add_gradient(Slot slot, uint32_t nr, PyRef<Variable> g) {
   }
   Gradients& several = several_[slot];
   if (several.empty()) several.resize(task.node->n_outputs);
+  if (nr >= several.size())
+    runtime_error("%s: there is no output %u, only %zu", node_name(task.node.get()), nr, several.size());
   PyRef<Variable>& place = several[nr];
   bool private_sum = false;
   place = place ? sum(std::move(place), std::move(g), &private_sum) : std::move(g);
 }
 
 void Run::capture(Slot slot, const Gradients& grads) {
-  for (size_t k = 0; k < captures_.size(); ++k)
-    if (find(captures_[k].function.get()) == slot && captures_[k].output_nr < grads.size())
-      results_[k] = grads[captures_[k].output_nr].copy();
+  auto at = std::lower_bound(captured_.begin(), captured_.end(), std::pair(slot, size_t{0}));
+  for (; at != captured_.end() && at->first == slot; ++at)
+    if (uint32_t nr = captures_[at->second].output_nr; nr < grads.size()) results_[at->second] = grads[nr].copy();
 }
 
 void Run::run_task(Slot slot) {
@@ -256,6 +261,7 @@ void Run::run_task(Slot slot) {
     grads = std::move(several_[slot]);
     several_.erase(slot);
     grads.resize(node->n_outputs);
+    if (task.single) grads[0] = std::move(task.single);  // the node got another output since
   } else {
     grads.resize(1);
     grads[0] = std::move(task.single);
@@ -270,7 +276,7 @@ void Run::run_task(Slot slot) {
   bool any = task.stochastic || node->kind == NodeKind::Python;
   for (const PyRef<Variable>& g : grads) any = any || g;
   if (!any) {
-    result.resize(node->n_inputs);
+    result.resize(static_cast<size_t>(node->n_inputs));
   } else if (node->extra && node->extra->post_hooks) {
     Gradients copies;
     for (const PyRef<Variable>& g : grads) copies.push_back(g.copy());
@@ -279,7 +285,7 @@ void Run::run_task(Slot slot) {
   } else {
     result = node->node_class()->apply(node.get(), std::move(grads));
   }
-  if (result.size() != node->n_inputs && !is_accumulator)
+  if (result.size() != static_cast<size_t>(node->n_inputs) && !is_accumulator)
     runtime_error("Function '%s' returned an invalid number of outputs - expected %d, but got %zu",
                   node_name(node.get()), node->n_inputs, result.size());
   if (!keep_graph_ && any) {
@@ -300,8 +306,11 @@ void Run::run_task(Slot slot) {
 }
 
 void Run::run_callbacks() {
-  std::vector<PyRef<>> callbacks = std::move(callbacks_);
-  for (const PyRef<>& f : callbacks) check(PyObject_CallNoArgs(f.get()));
+  // By index: a callback may queue further ones.
+  for (size_t i = 0; i < callbacks_.size(); ++i) {
+    PyRef<> f = callbacks_[i].copy();
+    check(PyObject_CallNoArgs(f.get()));
+  }
 }
 
 std::vector<PyRef<Variable>> Run::execute(std::vector<Root>& roots) {

@@ -14,7 +14,7 @@ namespace {
 uint64_t next_sequence = 0;
 }  // namespace
 
-void construct_node(Node* self, const NodeClass* node_class, uint16_t n_inputs, uint16_t n_outputs,
+void construct_node(Node* self, const NodeClass* node_class, int32_t n_inputs, uint16_t n_outputs,
                     bool requires_grad) noexcept {
   node_classes[static_cast<int>(node_class->kind)] = node_class;
   self->kind = node_class->kind;
@@ -28,6 +28,11 @@ void construct_node(Node* self, const NodeClass* node_class, uint16_t n_inputs, 
   self->n_outputs = n_outputs;
   self->requires_grad = requires_grad;
   self->released = false;
+}
+
+uint32_t add_output(Node* self) {
+  if (self->n_outputs == UINT16_MAX) runtime_error("%s: at most %d outputs are supported", node_name(self), UINT16_MAX);
+  return self->n_outputs++;
 }
 
 NodeExtra& extra(Node* self) {

@@ -68,24 +68,24 @@ struct NodeClass {
 extern const NodeClass* node_classes[kNodeKinds];
 
 struct Node : PyObject {
-  uint64_t sequence : 56;  // order of creation: the engine runs the youngest ready node first
+  uint64_t sequence : 54;      // order of creation: the engine runs the youngest ready node first
+  uint64_t requires_grad : 1;  // "executable": false for a node that is never run
+  uint64_t released : 1;       // saved values are gone
   NodeKind kind : 8;
   uint32_t run;  // Note [Engine scratch]
   uint32_t slot;
   NodeExtra* extra;  // owned
   PyObject* weakrefs;
-  uint16_t op;        // OpNode: index of the row in the op table
-  uint16_t n_inputs;  // edges
+  uint16_t op;          // OpNode: index of the row in the op table
   uint16_t n_outputs;
-  bool requires_grad;  // "executable": false for a node that is never run
-  bool released;       // saved values are gone
+  int32_t n_inputs;     // edges
 
   const NodeClass* node_class() const { return node_classes[static_cast<int>(kind)]; }
   Edge* edges() { return node_class()->edges(this); }
 };
 
 // Larger than any number that construct_node gives.
-inline constexpr uint64_t kYoungest = (uint64_t{1} << 56) - 1;
+inline constexpr uint64_t kYoungest = (uint64_t{1} << 54) - 1;
 
 extern PyTypeObject Node_Type;          // abstract base of all functions
 extern PyTypeObject FunctionBase_Type;  // `_FunctionBase`: Python Functions
@@ -94,8 +94,10 @@ inline bool is_node(PyObject* o) { return PyObject_TypeCheck(o, &Node_Type); }
 inline Node* as_node(PyObject* o) { return static_cast<Node*>(o); }
 
 // Sets the fields above on freshly allocated memory.
-void construct_node(Node* self, const NodeClass* node_class, uint16_t n_inputs, uint16_t n_outputs,
+void construct_node(Node* self, const NodeClass* node_class, int32_t n_inputs, uint16_t n_outputs,
                     bool requires_grad) noexcept;
+// The number of a further output, which the node then has.
+uint32_t add_output(Node* self);
 // The node's `extra`, made if absent.
 NodeExtra& extra(Node* self);
 // Shared parts of every node type's slots; the derived members go through the node class.

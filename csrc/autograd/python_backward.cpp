@@ -84,7 +84,7 @@ Gradients apply_backward(PyFunction* self, Gradients&& grads) {
     runtime_error("function %.100s returned an incorrect number of gradients (expected %zd, got %zd)", node_name(self),
                   expected, PyTuple_GET_SIZE(values.get()));
   Gradients out;
-  out.reserve(self->n_inputs);
+  out.reserve(static_cast<size_t>(self->n_inputs));
   for (Py_ssize_t i = 0; i < expected; ++i) {
     PyObject* value = PyTuple_GET_ITEM(values.get(), i);
     if (!self->arguments[static_cast<size_t>(i)].is_variable) {

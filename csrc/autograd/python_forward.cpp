@@ -170,7 +170,7 @@ void ForwardCall::unpack(PyObject* const* args, Py_ssize_t n, PyObject** tensors
       if (arguments[i].needs_grad) arguments[i].spec = TensorSpec(as_variable(args[i])->data.get());
   self_->arguments = std::move(arguments);
   self_->next = std::move(next);
-  self_->n_inputs = static_cast<uint16_t>(self_->next.size());
+  self_->n_inputs = static_cast<int32_t>(self_->next.size());
   self_->requires_grad = executable;
   self_->is_running = true;
   try {

@@ -110,14 +110,14 @@ PyObject* function_get_needs_input_grad(PyObject* o, void*) {
 template <class F>
 PyObject* saved_tuple(PyFunction* self, F&& unpack) {
   return guard([&]() -> PyObject* {
-    if (self->was_freed)
-      runtime_error(
-          "Trying to backward through the graph a second time, but the buffers have already been freed. "
-          "Specify retain_graph=True when calling backward the first time.");
+    if (self->was_freed) buffers_freed();
     size_t n = self->saved.size();
     PyRef<> out = check(PyTuple_New(static_cast<Py_ssize_t>(n)));
-    for (size_t i = 0; i < n && i < self->saved.size(); ++i)
+    for (size_t i = 0; i < n; ++i) {
+      // Unpacking the one before may have run a finalizer that freed the rest.
+      if (i >= self->saved.size()) buffers_freed();
       PyTuple_SET_ITEM(out.get(), static_cast<Py_ssize_t>(i), unpack(self->saved[i]));
+    }
     return out.release();
   });
 }

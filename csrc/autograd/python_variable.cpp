@@ -52,13 +52,13 @@ void construct(Variable* v, const ConstructorArgs& a) {
     runtime_error("Variable _grad_fn has to be a Function object or None, but got %s", type_name(a.grad_fn));
   PyRef<Tensor> data = data_of(a.data);
   if (a.requires_grad) require_differentiable(data.get(), "Variable");
+  Node* f = has_grad_fn ? as_node(a.grad_fn) : nullptr;
+  if (f) v->output_nr = add_output(f);
   v->data = std::move(data);
   v->requires_grad = a.requires_grad != 0;
   v->is_volatile = a.is_volatile != 0;
-  if (has_grad_fn) {
-    Node* f = as_node(a.grad_fn);
+  if (f) {
     v->requires_grad = f->requires_grad;
-    v->output_nr = f->n_outputs++;
     v->grad_fn = PyRef<Node>::borrow(f);
   }
 }
@@ -143,6 +143,8 @@ PyObject* get_grad_fn(PyObject* o, void*) {
 int set_private_grad_fn(PyObject* o, PyObject* value, void*) {
   return guard(-1, [&]() {
     if (value != Py_None) runtime_error("_grad_fn can be only set to None");
+    // A leaf is the only output of its accumulator.
+    as_variable(o)->output_nr = 0;
     as_variable(o)->grad_fn.reset();
     return 0;
   });

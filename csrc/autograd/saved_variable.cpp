@@ -4,6 +4,11 @@
 
 namespace torchlite {
 
+void buffers_freed() {
+  runtime_error("Trying to backward through the graph a second time, but the buffers have already been freed. "
+                "Specify retain_graph=True when calling backward the first time.");
+}
+
 SavedVariable::SavedVariable(Variable* v, const Node* owner) {
   if (!v) return;
   value_ = PyRef<Tensor>::borrow(v->data.get());
@@ -55,8 +60,10 @@ PyRef<> SavedVariable::unpack(Node* owner) const {
   }
   PyRef<Node> grad_fn = is_output_ ? PyRef<Node>::borrow(owner) : PyRef<Node>::borrow(as_node(origin_.get()));
   if (!grad_fn) runtime_error("No grad_fn for non-leaf saved variable");
+  // Shared first: making a Variable may run a finalizer, which may release the node that this is part of.
+  CounterRef counter = counter_.share();
   PyRef<Variable> v = new_interior(std::move(data), std::move(grad_fn), output_nr_, requires_grad_);
-  v->counter = counter_.share();
+  v->counter = std::move(counter);
   ++v->counter->variables;
   return v;
 }

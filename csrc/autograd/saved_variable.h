@@ -9,6 +9,9 @@
 
 namespace torchlite {
 
+// Throws the error for a graph whose saved values are gone.
+[[noreturn]] void buffers_freed();
+
 class SavedVariable {
  public:
   SavedVariable() = default;

@@ -189,10 +189,15 @@ std::vector<int64_t> parse_dims(PyObject* o) {
     return static_cast<int64_t>(v);
   };
   if (PyIndex_Check(o)) return {one(o)};
-  PyRef<> seq = check(PySequence_Fast(o, "expected an int or a sequence of ints"));
+  // A tuple of its own: `__index__` of an item may change a list.
+  PyRef<> seq = PyRef<>::steal(PySequence_Tuple(o));
+  if (!seq) {
+    if (!PyErr_ExceptionMatches(PyExc_TypeError)) throw PyError();
+    PyErr_Clear();  // replaced by an error that says what is expected
+    type_error("expected an int or a sequence of ints, but got %.100s", type_name(o));
+  }
   std::vector<int64_t> out;
-  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(seq.get()); ++i)
-    out.push_back(one(PySequence_Fast_GET_ITEM(seq.get(), i)));
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(seq.get()); ++i) out.push_back(one(PyTuple_GET_ITEM(seq.get(), i)));
   return out;
 }
 

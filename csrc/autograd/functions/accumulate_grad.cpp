@@ -22,22 +22,28 @@ bool unshared(const Variable* g) {
 void add_in_place(Variable* grad, Tensor* g) {
   static const Op& add = find_op("add");
   static const Value one(1);
-  PyObject* args[] = {grad->data.object(), one.object(), g};
+  PyRef<Tensor> target = grad->data.copy();  // another thread may give `grad` other data meanwhile
+  PyObject* args[] = {target.object(), one.object(), g};
   call_op_in_place(add, args);
   bump_version(grad);
 }
 
-void require_matching(const Variable* v, const Tensor* g) {
-  const Tensor* data = v->data.get();
+// Throws unless `g` may be added to `data`, which is that of `what`.
+void require_matching(const Tensor* data, const Tensor* g, const char* what) {
   if (g->dtype != data->dtype)
-    runtime_error("AccumulateGrad: the gradient has type %s, but the variable has type %s", info(g->dtype).name,
+    runtime_error("AccumulateGrad: the gradient has type %s, but %s has type %s", info(g->dtype).name, what,
                   info(data->dtype).name);
   if (!(g->sizes() == data->sizes()))
-    runtime_error("AccumulateGrad: the gradient has size %s, but the variable has size %s",
-                  format_dims(g->sizes()).c_str(), format_dims(data->sizes()).c_str());
+    runtime_error("AccumulateGrad: the gradient has size %s, but %s has size %s", format_dims(g->sizes()).c_str(), what,
+                  format_dims(data->sizes()).c_str());
   if (g->device() != data->device())
-    runtime_error("AccumulateGrad: the gradient is on device %d, but the variable is on device %d", g->device(),
+    runtime_error("AccumulateGrad: the gradient is on device %d, but %s is on device %d", g->device(), what,
                   data->device());
+}
+
+// The living leaf: one whose memory is being freed may still stand in `variable` (its finalizers run before it leaves).
+Variable* leaf_of(const AccumulateGrad* self) {
+  return self->variable && Py_REFCNT(self->variable) > 0 ? self->variable : nullptr;
 }
 
 void accumulate_into_orphan(AccumulateGrad* self, const Variable* g) {
@@ -51,16 +57,19 @@ Gradients accumulate_grad_apply(Node* node, Gradients&& grads) {
   AccumulateGrad* self = as_accumulate(node);
   PyRef<Variable> g = std::move(grads[0]);
   if (!g) return {};
-  if (!self->variable) {
+  PyRef<Variable> v = PyRef<Variable>::borrow(leaf_of(self));
+  if (!v) {
     accumulate_into_orphan(self, g.get());
     return {};
   }
-  PyRef<Variable> v = PyRef<Variable>::borrow(self->variable);
+  // The leaf's version says nothing here: only no_grad() lets it be written, and what was saved of it is checked where
+  // it is used.
   if (v->grad_fn) runtime_error("leaf variable has been moved into the graph interior");
-  if (v->version() != 0) runtime_error("leaf variable was used in an inplace operation");
   if (v->accumulator != self) runtime_error("AccumulateGrad's variable is not bound to it");
   if (v->backward_hooks) run_variable_hooks(v->backward_hooks.get(), g);
-  require_matching(v.get(), g->data.get());
+  PyRef<Tensor> t = g->data.copy();
+  require_matching(v->data.get(), t.get(), "the variable");
+  PyRef<Variable> old;  // dies after the lock is given back: a finalizer may wait for another thread that wants it
   // Two threads may have this leaf in their graphs, and the additions below let go of the GIL: `.grad` is looked at
   // and written under one lock.
   static GilFriendlyMutex accumulating;
@@ -68,18 +77,21 @@ Gradients accumulate_grad_apply(Node* node, Gradients&& grads) {
   if (!v->grad) {
     if (!g->is_volatile) {
       Variable* input = g.get();
-      v->grad = wrap_output(clone(g->data.get()), make_identity_node(input).get(), 0, result_kind(&input, 1));
+      v->grad = wrap_output(clone(t.get()), make_identity_node(input).get(), 0, result_kind(&input, 1));
     } else {
-      v->grad = unshared(g.get()) ? std::move(g) : new_volatile(clone(g->data.get()));
+      t.reset();
+      v->grad = unshared(g.get()) ? std::move(g) : new_volatile(clone(g->data.copy().get()));
     }
-  } else if (v->grad->is_volatile) {
-    require_matching(v->grad.get(), g->data.get());
-    PyRef<Variable> grad = v->grad.copy();  // it may be cleared meanwhile
-    add_in_place(grad.get(), g->data.get());
+    return {};
+  }
+  old = v->grad.copy();  // it may be cleared meanwhile
+  require_matching(old->data.get(), t.get(), "the accumulated gradient");
+  if (old->is_volatile) {
+    add_in_place(old.get(), t.get());
   } else {
     // Out of place: a gradient with a history of its own may be in use by somebody.
-    if (g->is_volatile) g = new_leaf(PyRef<Tensor>::borrow(g->data.get()));
-    v->grad = (Value(v->grad.copy()) + Value(g.copy())).take<Variable>();
+    if (g->is_volatile) g = new_leaf(std::move(t));
+    v->grad = (Value(old.copy()) + Value(g.copy())).take<Variable>();
   }
   return {};
 }
@@ -114,7 +126,7 @@ void accumulate_grad_tp_dealloc(PyObject* o) {
 }
 
 PyObject* accumulate_grad_get_variable(PyObject* o, void*) {
-  Variable* v = as_accumulate(as_node(o))->variable;
+  Variable* v = leaf_of(as_accumulate(as_node(o)));
   return v ? new_ref(v) : none();
 }
 
@@ -141,6 +153,10 @@ PyTypeObject AccumulateGrad_Type = {
 PyRef<AccumulateGrad> new_accumulate_grad(Variable* variable) {
   AccumulateGrad* self = PyObject_GC_New(AccumulateGrad, &AccumulateGrad_Type);
   if (!self) throw PyError();
+  if (variable->accumulator) {  // made by a finalizer that the allocation ran
+    PyObject_GC_Del(self);
+    return PyRef<AccumulateGrad>::borrow(variable->accumulator);
+  }
   construct_node(self, &accumulate_grad_class, 0, 1, true);
   // Run before any other node that is ready: gradients reach the leaves as soon as they are complete.
   self->sequence = kYoungest;

@@ -47,7 +47,7 @@ PyRef<BasicNode> make_basic(PyTypeObject* type, const NodeClass* node_class, siz
   construct_node(self, node_class, 0, static_cast<uint16_t>(n_outputs), requires_grad);
   PyRef<BasicNode> ref = PyRef<BasicNode>::steal(self);
   self->next.resize(n_inputs);
-  self->n_inputs = static_cast<uint16_t>(n_inputs);
+  self->n_inputs = static_cast<int32_t>(n_inputs);
   return ref;
 }
 
@@ -56,12 +56,14 @@ PyRef<BasicNode> make_basic(PyTypeObject* type, const NodeClass* node_class, siz
 void basic_tp_dealloc(PyObject* o) {
   auto* self = as_basic(as_node(o));
   PyObject_GC_UnTrack(o);
+  Py_TRASHCAN_BEGIN(o, basic_tp_dealloc);
   destroy_node(self);
   basic_clear(self);
   std::destroy_at(&self->next);
   self->message.reset();
   std::destroy_at(&self->message);
   Py_TYPE(o)->tp_free(o);
+  Py_TRASHCAN_END
 }
 
 PyTypeObject* error_type();

@@ -6,7 +6,7 @@
 namespace torchlite {
 
 Backward::Backward(Node* node, Gradients& grads, bool record)
-    : node_(node), grads_(grads), record_(record), needs_(0), result_(node->n_inputs) {
+    : node_(node), grads_(grads), record_(record), needs_(0), result_(static_cast<size_t>(node->n_inputs)) {
   OpNode* self = static_cast<OpNode*>(node);
   const Op& op = op_of(node);
   Edge* edges = op_node_edges(node);
@@ -50,10 +50,12 @@ int saved_position(OpNode* self, int bit, int n_saved) {
 }
 
 int n_saved_of(OpNode* self) {
-  return has_list(op_of(self)) ? static_cast<ListNode*>(self)->n_saved : op_of(self).max_saved;
+  return has_list(op_of(self)) ? static_cast<int>(static_cast<ListNode*>(self)->n_saved) : op_of(self).max_saved;
 }
 
 Value unpack(OpNode* self, const SavedVariable& saved, bool record) {
+  // Another run of this node, in another thread or in a finalizer, may release it between two operations.
+  if (self->released && saved.is_none()) buffers_freed();
   if (!record) {
     if (Tensor* t = saved.unpack_data(self)) return Value(PyRef<Tensor>::borrow(t));
     return Value(saved.unpack(self));

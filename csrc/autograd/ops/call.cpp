@@ -280,7 +280,8 @@ PyRef<> call_op_in_place(const Op& op, PyObject* const* args) {
     node = new_op_node(op, s.n_variables, 0, false);
   }
   counter_of(v);  // made before the data is written, so that no failure can fall between the write and its count
-  forward_into(op, s.raw, v->data.get());
+  counter_of(v);  // what may fail for want of memory comes before the write
+  forward_into(op, s.raw, as_tensor(s.raw[self_index]));
   bump_version(v);
   if (!grad_enabled) return PyRef<>::borrow(self);
   rebase_history(v, node ? PyRef<Node>::borrow(node.get()) : PyRef<Node>(), 0, executable, s.any_volatile);

@@ -25,7 +25,7 @@ size_t n_saved_of(OpNode* self) {
 
 size_t n_edges_of(OpNode* self) {
   const Op& op = op_of(self);
-  return has_list(op) ? self->n_inputs : op.max_edges;
+  return has_list(op) ? static_cast<size_t>(self->n_inputs) : op.max_edges;
 }
 
 void op_node_release(Node* node) {
@@ -45,9 +45,9 @@ int op_node_traverse(Node* node, visitproc visit, void* arg) {
 }
 
 void op_node_clear(Node* node) {
-  op_node_release(node);
   OpNode* self = static_cast<OpNode*>(node);
   self->released = true;
+  op_node_release(node);
   Edge* edges = op_node_edges(self);
   for (size_t i = 0; i < n_edges_of(self); ++i) edges[i].function.reset();
 }
@@ -57,9 +57,7 @@ Gradients op_node_apply(Node* node, Gradients&& grads) {
   bool record = false;
   for (const PyRef<Variable>& g : grads) record = record || (g && !g->is_volatile);
   if (self->released && std::popcount(self->saved_mask) > 0)
-    runtime_error(
-        "Trying to backward through the graph a second time, but the buffers have already been freed. "
-        "Specify retain_graph=True when calling backward the first time.");
+    buffers_freed();
   Backward b(self, grads, record && grad_enabled);
   op_of(self).row->backward(b);
   return b.take();
@@ -130,7 +128,7 @@ PyRef<OpNode> new_op_node(const Op& op, int n_edges, int n_saved, bool requires_
     PyErr_Clear();  // MemoryError is set again by the guard
     throw std::bad_alloc();
   }
-  construct_node(self, &op_node_class, static_cast<uint16_t>(n_edges), static_cast<uint16_t>(op.row->outputs),
+  construct_node(self, &op_node_class, n_edges, static_cast<uint16_t>(op.row->outputs),
                  requires_grad);
   self->op = op.index;
   self->saved_mask = self->variable_mask = 0;
@@ -138,7 +136,7 @@ PyRef<OpNode> new_op_node(const Op& op, int n_edges, int n_saved, bool requires_
     ListNode* list = static_cast<ListNode*>(self);
     list->edge_array = edge_array;
     list->saved_array = saved_array;
-    list->n_saved = static_cast<uint16_t>(n_saved);
+    list->n_saved = static_cast<uint32_t>(n_saved);
   }
   Edge* edges = op_node_edges(self);
   for (size_t i = 0; i < n_edges_of(self); ++i) new (&edges[i]) Edge();

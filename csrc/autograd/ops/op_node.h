@@ -9,7 +9,7 @@ namespace torchlite {
 struct ListNode : OpNode {
   Edge* edge_array;
   SavedVariable* saved_array;
-  uint16_t n_saved;
+  uint32_t n_saved;
 };
 
 inline const Op& op_of(const Node* node) { return *all_ops()[node->op]; }
