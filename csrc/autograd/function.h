@@ -76,9 +76,9 @@ struct Node : PyObject {
   uint32_t slot;
   NodeExtra* extra;  // owned
   PyObject* weakrefs;
-  uint16_t op;          // OpNode: index of the row in the op table
+  uint16_t op;  // OpNode: index of the row in the op table
   uint16_t n_outputs;
-  int32_t n_inputs;     // edges
+  int32_t n_inputs;  // edges
 
   const NodeClass* node_class() const { return node_classes[static_cast<int>(kind)]; }
   Edge* edges() { return node_class()->edges(this); }

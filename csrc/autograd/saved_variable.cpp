@@ -5,8 +5,9 @@
 namespace torchlite {
 
 void buffers_freed() {
-  runtime_error("Trying to backward through the graph a second time, but the buffers have already been freed. "
-                "Specify retain_graph=True when calling backward the first time.");
+  runtime_error(
+      "Trying to backward through the graph a second time, but the buffers have already been freed. "
+      "Specify retain_graph=True when calling backward the first time.");
 }
 
 SavedVariable::SavedVariable(Variable* v, const Node* owner) {

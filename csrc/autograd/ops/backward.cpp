@@ -111,15 +111,15 @@ const OutputInfo* input_info(const Node* node, int edge) {
 
 std::vector<int64_t> Backward::sizes(int i) const {
   const OutputInfo* in = input_info(node_, edge_of(i));
-  if (!in) runtime_error("%s: sizes of argument %d were not kept: the row needs kKeepSizes",
-                         op_of(node_).name.c_str(), i);
+  if (!in)
+    runtime_error("%s: sizes of argument %d were not kept: the row needs kKeepSizes", op_of(node_).name.c_str(), i);
   return in->sizes;
 }
 
 std::vector<int64_t> Backward::element_sizes(int i, int k) const {
   const OutputInfo* in = input_info(node_, edge_of(i) + k);
-  if (!in) runtime_error("%s: sizes of argument %d were not kept: the row needs kKeepSizes",
-                         op_of(node_).name.c_str(), i);
+  if (!in)
+    runtime_error("%s: sizes of argument %d were not kept: the row needs kKeepSizes", op_of(node_).name.c_str(), i);
   return in->sizes;
 }
 

@@ -56,8 +56,7 @@ Gradients op_node_apply(Node* node, Gradients&& grads) {
   OpNode* self = static_cast<OpNode*>(node);
   bool record = false;
   for (const PyRef<Variable>& g : grads) record = record || (g && !g->is_volatile);
-  if (self->released && std::popcount(self->saved_mask) > 0)
-    buffers_freed();
+  if (self->released && std::popcount(self->saved_mask) > 0) buffers_freed();
   Backward b(self, grads, record && grad_enabled);
   op_of(self).row->backward(b);
   return b.take();
@@ -128,8 +127,7 @@ PyRef<OpNode> new_op_node(const Op& op, int n_edges, int n_saved, bool requires_
     PyErr_Clear();  // MemoryError is set again by the guard
     throw std::bad_alloc();
   }
-  construct_node(self, &op_node_class, n_edges, static_cast<uint16_t>(op.row->outputs),
-                 requires_grad);
+  construct_node(self, &op_node_class, n_edges, static_cast<uint16_t>(op.row->outputs), requires_grad);
   self->op = op.index;
   self->saved_mask = self->variable_mask = 0;
   if (has_list(op)) {
