@@ -310,6 +310,16 @@ def test_loading_copies_the_state():
     assert two.numpy()[0] != 7
 
 
+def test_options_that_a_state_lacks_stay():
+    params = parameters()
+    optimizer = optim.SGD(params, lr=0.1, momentum=0.9)
+    state = optimizer.state_dict()
+    del state["param_groups"][0]["momentum"]
+    state["param_groups"][0]["lr"] = 5
+    optimizer.load_state_dict(state)
+    assert optimizer.param_groups[0]["momentum"] == 0.9 and optimizer.param_groups[0]["lr"] == 5
+
+
 def test_state_dict_names_parameters_by_id():
     params = parameters()
     optimizer = optim.Adam(params)

@@ -122,6 +122,8 @@ class Optimizer:
     def load_state_dict(self, state_dict):
         """Takes over a copy of the state and options of `state_dict`, whose parameters match these one by one.
 
+        Options that it lacks stay as they are.
+
         ValueError, and no change, if groups differ in number or size.
         """
         state_dict = copy.deepcopy(state_dict)
@@ -140,7 +142,7 @@ class Optimizer:
             )
         )
         state = defaultdict(dict, {parameters.get(key, key): value for key, value in state_dict["state"].items()})
-        groups = [{**s, "params": o["params"]} for s, o in zip(saved, own, strict=True)]
+        groups = [{**o, **s, "params": o["params"]} for s, o in zip(saved, own, strict=True)]
         self.__setstate__({"state": state, "param_groups": groups})
 
     def __getstate__(self):
