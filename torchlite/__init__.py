@@ -28,6 +28,7 @@ from ._C import (  # noqa: F401
     ShortStorage,
     ShortTensor,
     Size,
+    _storage_classes,
     _tensor_classes,
     chunk,
     from_dlpack,

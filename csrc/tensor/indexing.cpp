@@ -187,7 +187,9 @@ void store_number(char* p, DType dtype, PyObject* number) {
     check(PyArray_Pack(reinterpret_cast<PyArray_Descr*>(descr.get()), p, value.get()));
     return;
   }
-  if (PyIndex_Check(number)) {
+  if (PyArray_IsScalar(number, Bool)) {
+    value = check(PyLong_FromLong(check(PyObject_IsTrue(number))));
+  } else if (PyIndex_Check(number)) {
     value = check(PyNumber_Index(number));
   } else {
     double d = PyFloat_AsDouble(number);

@@ -2,9 +2,9 @@
 #include <cstring>
 #include <string>
 
+#include "tensor/indexing.h"
+#include "tensor/python_tensor.h"
 #include "tensor/storage.h"
-#include "tensor/tensor.h"
-#include "utils/errors.h"
 
 namespace torchlite {
 
@@ -16,15 +16,54 @@ namespace {
 
 Storage* as_storage(PyObject* o) { return static_cast<Storage*>(o); }
 
+// The elements as a 1-d tensor.
+PyRef<Tensor> as_vector(Storage* s) {
+  int64_t size = s->size(), stride = 1;
+  return new_tensor_on(PyRef<Storage>::borrow(s), s->dtype, {&size, 1}, {&stride, 1}, 0);
+}
+
+// `size` elements of `base` from `offset` on, as a storage of their own on the same memory.
+PyRef<Storage> part_of(Storage* base, int64_t offset, int64_t size) {
+  int item = itemsize(base->dtype);
+  return wrap_memory(base->dtype, base->data + offset * item, size * item, base->device, base->readonly,
+                     PyRef<>::borrow(base));
+}
+
 PyObject* storage_tp_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
   return guard([&]() -> PyObject* {
-    static const char* const names[] = {"size", nullptr};
-    Py_ssize_t n = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|n:Storage", const_cast<char**>(names), &n)) throw PyError();
-    if (n < 0) value_error("%s: size must not be negative, but got %zd", type->tp_name, n);
-    for (int i = 0; i < kDTypes; ++i)
-      if (type == &StorageTypes[i]) return new_storage(static_cast<DType>(i), n * kDTypeInfo[i].itemsize).release();
-    type_error("cannot create an instance of %s: use a typed storage such as FloatStorage", type->tp_name);
+    if (type < StorageTypes || type >= StorageTypes + kDTypes)
+      type_error("cannot create an instance of %s: use a typed storage such as FloatStorage", type->tp_name);
+    DType dtype = static_cast<DType>(type - StorageTypes);
+    PyObject* source = nullptr;
+    long long offset = 0, size = -1;
+    static const char* const names[] = {"", "", "", nullptr};
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|OLL:Storage", const_cast<char**>(names), &source, &offset, &size))
+      throw PyError();
+    if (!source) return new_storage(dtype, 0).release_object();
+    if (is_storage(source)) {
+      Storage* base = as_storage(source);
+      if (base->dtype != dtype)
+        type_error("%s: expected a storage of this class, but got %s", type->tp_name, type_name(source));
+      if (PyTuple_GET_SIZE(args) < 3) size = base->size() - offset;
+      if (offset < 0 || size < 0 || offset > base->size() || size > base->size() - offset)
+        value_error("%s: offset %lld and size %lld reach outside a storage of %lld elements", type->tp_name, offset,
+                    size, static_cast<long long>(base->size()));
+      return part_of(base, offset, size).release_object();
+    }
+    if (PyTuple_GET_SIZE(args) > 1) type_error("%s: only a storage is taken with an offset and a size", type->tp_name);
+    if (PyList_Check(source) || PyTuple_Check(source)) {
+      PyRef<Tensor> t = tensor_from_sequence(dtype, source);
+      if (t->ndim != 1)
+        type_error("%s: expected a flat sequence, but got one of size %s", type->tp_name,
+                   format_dims(t->sizes()).c_str());
+      return t->storage.copy().release_object();
+    }
+    if (!is_int(source))
+      type_error("%s: expected a size, a sequence or a storage, but got %.100s", type->tp_name, type_name(source));
+    int64_t n = parse_dims(source)[0];
+    if (n < 0) value_error("%s: size must not be negative, but got %lld", type->tp_name, static_cast<long long>(n));
+    if (n > (int64_t{1} << 58)) throw std::bad_alloc();
+    return new_storage(dtype, n * itemsize(dtype)).release_object();
   });
 }
 
@@ -43,6 +82,56 @@ PyObject* storage_sq_item(PyObject* o, Py_ssize_t i) {
     if (s->device != kCPU) type_error("%s: elements of CUDA memory cannot be read one by one", type_name(o));
     return element_to_number(s->data + i * itemsize(s->dtype), s->dtype).release();
   });
+}
+
+PyObject* storage_mp_subscript(PyObject* o, PyObject* key) {
+  return guard([&]() -> PyObject* {
+    Storage* s = as_storage(o);
+    if (is_int(key)) return get_item(as_vector(s).get(), key).release();
+    if (!PySlice_Check(key)) type_error("a storage is indexed with an int or a slice, but got %.100s", type_name(key));
+    Py_ssize_t start, stop, step;
+    check(PySlice_Unpack(key, &start, &stop, &step));
+    if (step != 1) value_error("a slice of a storage has step 1, but got %zd", step);
+    Py_ssize_t size = PySlice_AdjustIndices(static_cast<Py_ssize_t>(s->size()), &start, &stop, step);
+    return part_of(s, start, size).release_object();
+  });
+}
+
+int storage_mp_ass_subscript(PyObject* o, PyObject* key, PyObject* value) {
+  return guard(-1, [&] {
+    if (!value) type_error("a storage does not support the deletion of elements");
+    if (!is_int(key) && !PySlice_Check(key))
+      type_error("a storage is indexed with an int or a slice, but got %.100s", type_name(key));
+    assign_index(as_vector(as_storage(o)).get(), key, value);
+    return 0;
+  });
+}
+
+PyObject* storage_fill(PyObject* o, PyObject* value) {
+  return guard([&]() -> PyObject* {
+    assign_index(as_vector(as_storage(o)).get(), Py_Ellipsis, value);
+    return new_ref(o);
+  });
+}
+
+PyObject* storage_copy(PyObject* o, PyObject* source) {
+  return guard([&]() -> PyObject* {
+    if (!is_storage(source) || as_storage(source)->size() != as_storage(o)->size())
+      value_error("copy_: expected a storage of %lld elements, but got %R",
+                  static_cast<long long>(as_storage(o)->size()), source);
+    copy_into(as_vector(as_storage(o)).get(), as_vector(as_storage(source)).get());
+    return new_ref(o);
+  });
+}
+
+PyObject* storage_tolist(PyObject* o, PyObject*) {
+  return guard([&]() -> PyObject* {
+    return check(PyObject_CallMethod(numpy_view(as_vector(as_storage(o)).get()), "tolist", nullptr)).release();
+  });
+}
+
+PyObject* storage_type(PyObject* o, PyObject*) {
+  return guard([&]() -> PyObject* { return PyUnicode_FromString(class_name(Py_TYPE(o)).c_str()); });
 }
 
 PyObject* storage_size(PyObject* o, PyObject*) { return PyLong_FromLongLong(as_storage(o)->size()); }
@@ -97,7 +186,17 @@ PyObject* storage_get_owner(PyObject* o, void*) {
 
 PySequenceMethods storage_sequence = {.sq_length = storage_sq_length, .sq_item = storage_sq_item};
 
+PyMappingMethods storage_mapping = {
+    .mp_length = storage_sq_length,
+    .mp_subscript = storage_mp_subscript,
+    .mp_ass_subscript = storage_mp_ass_subscript,
+};
+
 PyMethodDef storage_methods[] = {
+    {"fill_", storage_fill, METH_O, "Sets every element to a number."},
+    {"copy_", storage_copy, METH_O, "Copies the elements of a storage of the same size, cast to this type."},
+    {"tolist", storage_tolist, METH_NOARGS, "The elements as a list of Python numbers."},
+    {"type", storage_type, METH_NOARGS, "The name of the class."},
     {"size", storage_size, METH_NOARGS, "Number of elements."},
     {"element_size", storage_element_size, METH_NOARGS, "Bytes of one element."},
     {"data_ptr", storage_data_ptr, METH_NOARGS, "Address of the first element."},
@@ -122,6 +221,7 @@ PyTypeObject StorageBase_Type = {
     .tp_dealloc = storage_tp_dealloc,
     .tp_repr = storage_tp_repr,
     .tp_as_sequence = &storage_sequence,
+    .tp_as_mapping = &storage_mapping,
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
     .tp_doc = "A block of memory and its owner.",
     .tp_traverse = storage_tp_traverse,
@@ -137,6 +237,7 @@ void init_storage(PyObject* module) {
   static std::string names[kDTypes];
   check(PyType_Ready(&StorageBase_Type));
   check(PyModule_AddType(module, &StorageBase_Type));
+  PyRef<> classes = check(PySet_New(nullptr));
   for (int i = 0; i < kDTypes; ++i) {
     names[i] = std::string("torchlite.") + kDTypeInfo[i].name + "Storage";
     StorageTypes[i] = PyTypeObject{
@@ -150,7 +251,9 @@ void init_storage(PyObject* module) {
     };
     check(PyType_Ready(&StorageTypes[i]));
     check(PyModule_AddType(module, &StorageTypes[i]));
+    check(PySet_Add(classes.get(), reinterpret_cast<PyObject*>(&StorageTypes[i])));
   }
+  check(PyModule_AddObjectRef(module, "_storage_classes", classes.get()));
 }
 
 }  // namespace torchlite
