@@ -18,7 +18,8 @@ def test_sizes_sequences_and_storages_make_storages():
 
 
 @pytest.mark.parametrize("args, error", [
-    ((-1,), ValueError), (("a",), TypeError), ((1.5,), TypeError), (([[1]],), TypeError), ((DoubleStorage(1),), TypeError),
+    ((-1,), ValueError), (("a",), TypeError), ((1.5,), TypeError), (([[1]],), TypeError),
+    ((DoubleStorage(1),), TypeError),
     ((FloatStorage(3), 2, 2), ValueError), ((FloatStorage(3), -1), ValueError), ((3, 1), TypeError),
     ((2**60,), MemoryError),
 ])
