@@ -132,6 +132,21 @@ def test_variables_are_hashed_by_identity():
     assert hash(a) == hash(a) and len({a, b, a}) == 2 and {a: 1}[a] == 1
 
 
+def test_iteration_gives_differentiable_slices():
+    x = leaf([[1.0, 2.0], [3.0, 4.0]])
+    first, second = x
+    assert values(first) == [1, 2]
+    second.sum().backward()
+    assert values(x.grad) == [[0, 0], [1, 1]]
+    assert [tuple(v.size()) for v in leaf([1.0, 2.0])] == [(1,), (1,)]
+    assert list(leaf(np.ones((0, 2)))) == []
+
+
+def test_a_0d_variable_cannot_be_iterated():
+    with pytest.raises(TypeError, match="0-d"):
+        iter(leaf(3.0))
+
+
 def test_repr_shows_the_data():
     text = repr(leaf([1.5]))
     assert text.startswith("Variable containing:\n") and "1.5" in text

@@ -138,6 +138,9 @@ class Variable(_C._VariableBase):
             raise RuntimeError("reinforce() can be only called on outputs of stochastic functions")
         self.grad_fn._reinforce(reward)
 
+    def __iter__(self):
+        return map(self.__getitem__, range(len(self)))
+
     def __repr__(self):
         return "Variable containing:\n" + repr(self.data).lstrip("\n")
 
