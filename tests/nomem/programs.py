@@ -3,12 +3,14 @@
 `setup()` makes the inputs, `body(state)` is the part in which an allocation fails, `check(state, done)` raises if the
 state afterwards is wrong; `done` tells whether the body came through."""
 
+import copy
+import pickle
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from torchlite import _C, Variable
+from torchlite import _C, FloatTensor, Variable, from_dlpack, from_numpy
 from torchlite.autograd import Function
 
 
@@ -253,3 +255,58 @@ def function_hook(state):
 def delayed_error(state):
     x, y = state
     _C._functions.DelayedError("later")(x, None, y)
+
+
+# ---- tensors ------------------------------------------------------------------------------------------------------
+
+
+def matrix():
+    return FloatTensor([[1, 2], [3, 4]])
+
+
+def matrix_unchanged(t, done):
+    assert t.tolist() == [[1, 2], [3, 4]]
+
+
+@program(lambda: [[1.0, 2.0], [3.0, 4.0]])
+def tensor_construct(data):
+    FloatTensor(data)
+    FloatTensor(2, 1, 1, 1)
+    FloatTensor(np.ones(3))
+
+
+@program(matrix, matrix_unchanged)
+def tensor_index(t):
+    t[:, None, ::-1]
+    t[[1, 0]]
+    t[0, 1]
+
+
+@program(matrix, lambda t, done: [t.size(), t.tolist()])
+def tensor_assign(t):
+    t[0] = 5
+    t[[1]] = FloatTensor([[6, 7]])
+    t.copy_(t.double())
+
+
+def same_elements(t, done):
+    assert np.asarray(t).ravel().tolist() == [1, 2, 3, 4]
+
+
+@program(matrix, same_elements)
+def tensor_resize(t):
+    t.resize_(2, 2, 1, 1)
+    t.resize_(4)
+
+
+@program(matrix, matrix_unchanged)
+def tensor_exchange(t):
+    from_numpy(np.asarray(t))
+    from_dlpack(t)
+    memoryview(t)
+
+
+@program(matrix, matrix_unchanged)
+def tensor_pickle(t):
+    pickle.loads(pickle.dumps(t))
+    copy.deepcopy(t)
