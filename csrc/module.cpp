@@ -9,6 +9,7 @@
 #include "autograd/python_function.h"
 #include "autograd/python_variable.h"
 #include "tensor/optim_steps.h"
+#include "ir/ir.h"
 #include "tensor/python_tensor.h"
 #include "tensor/random.h"
 #include "tensor/storage.h"
@@ -78,6 +79,7 @@ PyObject* init_module() {
   init_engine(module.get());
   init_ops(module.get(), functions.get());
   check(PyModule_AddFunctions(module.get(), composite_function_defs().data()));
+  ir::init_ir(module.get());
   init_capi(module.get());
   check(PyModule_AddObjectRef(module.get(), "_functions", functions.get()));
   return module.release_object();

@@ -7,6 +7,7 @@
 // (Note [Refused writes]).
 #include <algorithm>
 
+#include "autograd/observer.h"
 #include "autograd/python_function.h"
 #include "utils/numpy_api.h"
 
@@ -483,6 +484,21 @@ PyObject* interned(const char* text) {
 
 }  // namespace
 
+namespace {
+
+// Tells the observer what a call made: a Variable, or a tuple of them.
+void observe_results(PyObject* cls, PyRef<> noted, PyObject* result) {
+  if (!PyTuple_Check(result)) {
+    call_observer->after_function(cls, std::move(noted), &result, 1);
+    return;
+  }
+  std::vector<PyObject*> results;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(result); ++i) results.push_back(PyTuple_GET_ITEM(result, i));
+  call_observer->after_function(cls, std::move(noted), results.data(), static_cast<Py_ssize_t>(results.size()));
+}
+
+}  // namespace
+
 PyObject* function_apply(PyObject* cls, PyObject* const* args, Py_ssize_t n, PyObject* keywords) {
   return guard([&]() -> PyObject* {
     static PyObject* const name_backward_cls = interned("_backward_cls");
@@ -509,14 +525,16 @@ PyObject* function_apply(PyObject* cls, PyObject* const* args, Py_ssize_t n, PyO
     CallArguments call_args(static_cast<size_t>(n) + 1);
     PyObject** values = call_args.data();
     values[0] = ctx.get();
+    PyRef<> noted;
+    if (call_observer) noted = call_observer->before_function(cls, args, n);
     ForwardCall call(self, name);
     call.unpack(args, n, values + 1);
-    return call
-        .run([&] {
-          size_t count = static_cast<size_t>(n) + 1;
-          return check(PyObject_Vectorcall(forward.get(), values, count | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr));
-        })
-        .release();
+    PyRef<> result = call.run([&] {
+      size_t count = static_cast<size_t>(n) + 1;
+      return check(PyObject_Vectorcall(forward.get(), values, count | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr));
+    });
+    if (call_observer && noted) observe_results(cls, std::move(noted), result.get());
+    return result.release();
   });
 }
 

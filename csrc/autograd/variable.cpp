@@ -1,12 +1,15 @@
 #include "autograd/variable.h"
 
 #include "autograd/function.h"
+#include "autograd/observer.h"
 #include "autograd/functions/accumulate_grad.h"
 #include "utils/freelist.h"
 
 namespace torchlite {
 
 thread_local bool grad_enabled = true;
+thread_local CallObserver* call_observer = nullptr;
+void (*traced_variable_destroyed)(Variable*) noexcept = nullptr;
 PyTypeObject* variable_class = &VariableBase_Type;
 
 // ---- version counters ---------------------------------------------------------------------------------------------
@@ -87,7 +90,7 @@ void construct(Variable* v) {
   v->dict = nullptr;
   v->weakrefs = nullptr;
   v->output_nr = 0;
-  v->requires_grad = v->is_volatile = false;
+  v->requires_grad = v->is_volatile = v->is_traced = false;
 }
 
 // An instance of `type`, tracked, without data. Never runs Python code for the registered class.
@@ -217,6 +220,7 @@ void variable_tp_dealloc(PyObject* o) {
   PyObject_GC_UnTrack(o);
   Py_TRASHCAN_BEGIN(o, variable_tp_dealloc);
   if (v->weakrefs) PyObject_ClearWeakRefs(o);
+  if (v->is_traced) traced_variable_destroyed(v);
   if (v->accumulator) forget_leaf(v->accumulator, v->grad && Py_REFCNT(v->grad.get()) > 1 ? v->grad.object() : nullptr);
   leave_counter(v);
   if (v->backward_hooks) v->backward_hooks.reset();

@@ -150,6 +150,7 @@ PyRef<Lambda> new_lambda(PyRef<> params, PyRef<> captures, PyRef<> lets, PyRef<L
   new (&l->captures) PyRef<>(std::move(captures));
   new (&l->lets) PyRef<>(std::move(lets));
   new (&l->ret) PyRef<Locals>(std::move(ret));
+  new (&l->program) PyRef<>();
   l->weakrefs = nullptr;
   return tracked(l);
 }

@@ -64,6 +64,7 @@ struct Lambda : Expr {
   PyRef<> captures;     // tuple of Variables or Tensors, bound to the last parameters
   PyRef<> lets;         // tuple of Let
   PyRef<Locals> ret;
+  PyRef<> program;      // compiled on the first run (interpreter.h)
   PyObject* weakrefs;
 };
 
@@ -137,9 +138,8 @@ struct ArgVisitor {
 };
 
 // ---- the rest of the folder ---------------------------------------------------------------------------------------
-// Text of a lambda (printer.cpp), and back (parser.cpp).
+// Text of a lambda (printer.cpp); torchlite/jit/parser.py reads it back.
 std::string to_text(const Lambda* lambda, bool locations);
-PyRef<Lambda> parse(const char* text);
 // Whether two lambdas are equal up to the naming of their locals; captures compare by identity (compare.cpp).
 bool equal(const Lambda* a, const Lambda* b);
 Py_hash_t hash(const Lambda* lambda);

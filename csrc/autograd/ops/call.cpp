@@ -1,6 +1,7 @@
 // Running a row: the forward, and what autograd adds to it.
 #include <bit>
 
+#include "autograd/observer.h"
 #include "autograd/ops/op_node.h"
 
 namespace torchlite {
@@ -170,7 +171,7 @@ PyRef<> pack(PyRef<>* results, int n) {
   return tuple;
 }
 
-PyRef<> wrap_outputs(const Op& op, PyObject* const* args, Scan& s, Outputs& outputs) {
+PyRef<> wrap_outputs(const Op& op, PyObject* const* args, Scan& s, Outputs& outputs, PyRef<> noted) {
   PyRef<> results[kMaxOutputs];
   Variable* variables[kMaxOutputs] = {};
   bool executable = s.any_grad && !s.any_volatile && grad_enabled && op.differentiable();
@@ -205,6 +206,11 @@ PyRef<> wrap_outputs(const Op& op, PyObject* const* args, Scan& s, Outputs& outp
   }
   if (executable && mask) save_outputs(op, node.get(), outputs, variables, count_saved(op, args, mask));
   if (node) PyObject_GC_Track(node.get());
+  if (call_observer) {
+    PyObject* made[kMaxOutputs];
+    for (int k = 0; k < n_results; ++k) made[k] = results[k].get();
+    call_observer->after(op, std::move(noted), made, n_results);
+  }
   return pack(results, n_results);
 }
 
@@ -235,8 +241,10 @@ Outputs run_forward(const Op& op, PyObject* const* args) { return forward(op, ar
 PyRef<> call_op(const Op& op, PyObject* const* args) {
   Scan s;
   scan(op, args, s);
+  PyRef<> noted;
+  if (call_observer && s.variables) noted = call_observer->before(op, args);
   Outputs outputs = forward(op, s.raw, nullptr);
-  if (s.variables) return wrap_outputs(op, args, s, outputs);
+  if (s.variables) return wrap_outputs(op, args, s, outputs, std::move(noted));
   if (op.row->outputs == 1) return std::move(outputs.v[0]);
   PyRef<> results[kMaxOutputs];
   int n_results = count_results(op, outputs);
@@ -255,6 +263,8 @@ PyRef<> call_op_in_place(const Op& op, PyObject* const* args) {
   }
   Variable* v = as_variable(self);
   require_in_place(v);
+  PyRef<> noted;
+  if (call_observer) noted = call_observer->before(op, args);
   bool executable = s.any_grad && !s.any_volatile && grad_enabled && op.differentiable();
   PyRef<OpNode> node;
   PyRef<Variable> old_value;  // what self was before it is written, where a gradient uses that
@@ -283,6 +293,7 @@ PyRef<> call_op_in_place(const Op& op, PyObject* const* args) {
   counter_of(v);  // what may fail for want of memory comes before the write
   forward_into(op, s.raw, as_tensor(s.raw[self_index]));
   bump_version(v);
+  if (call_observer) call_observer->after(op, std::move(noted), &self, 1);
   if (!grad_enabled) return PyRef<>::borrow(self);
   rebase_history(v, node ? PyRef<Node>::borrow(node.get()) : PyRef<Node>(), 0, executable, s.any_volatile);
   if (executable) {

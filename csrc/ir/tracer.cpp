@@ -1,0 +1,309 @@
+#include "ir/tracer.h"
+
+#include <memory>
+#include <unordered_map>
+
+#include "autograd/observer.h"
+
+namespace torchlite::ir {
+
+namespace {
+
+struct TraceState {
+  struct Known {
+    PyRef<Local> local;
+    int64_t version;  // of the Variable when it was last seen
+  };
+
+  TraceOptions options;
+  std::vector<PyRef<Local>> params;
+  std::vector<PyRef<Local>> captured_params;
+  std::vector<PyRef<Variable>> captures;
+  std::vector<PyRef<Let>> lets;
+  std::unordered_map<const Variable*, Known> known;
+};
+
+// The states of one thread, innermost last.
+struct Stack final : CallObserver {
+  std::vector<std::unique_ptr<TraceState>> states;
+
+  PyRef<> before(const Op& op, PyObject* const* args) override;
+  void after(const Op& op, PyRef<> noted, PyObject* const* results, Py_ssize_t n) override;
+  PyRef<> before_function(PyObject* cls, PyObject* const* args, Py_ssize_t n) override;
+  void after_function(PyObject* cls, PyRef<> noted, PyObject* const* results, Py_ssize_t n) override;
+};
+
+// All stacks with states in them, of every thread: a Variable may die on another thread than the one that traced it.
+// Guarded by the GIL.
+std::vector<Stack*>& live_stacks() {
+  static auto* stacks = new std::vector<Stack*>();
+  return *stacks;
+}
+
+struct ThreadStack {
+  Stack stack;
+  ~ThreadStack() {
+    // A thread that ends inside a trace: its states die with it. Without the GIL their references cannot be dropped.
+    for (auto& state : stack.states) (void)state.release();
+  }
+};
+thread_local ThreadStack thread_stack;
+
+void know(TraceState& s, Variable* v, PyRef<Local> local) {
+  v->is_traced = true;
+  s.known.insert_or_assign(v, TraceState::Known{std::move(local), v->version()});
+}
+
+void forget_everywhere(Variable* v) noexcept {
+  for (Stack* stack : live_stacks())
+    for (auto& state : stack->states) state->known.erase(v);
+}
+
+std::string describe(const Variable* v) {
+  std::string text = v->grad_fn ? "the result of " + std::string(node_name(v->grad_fn.get())) : "a leaf";
+  if (!v->grad_fn && v->requires_grad) text += " that requires grad";
+  return text + " of type " + format_type(type_of(v->data.get()).get());
+}
+
+// The local of `v`, captured if that is allowed. `op` is what uses it, for the message.
+Local* local_of(TraceState& s, Variable* v, const char* op) {
+  auto it = s.known.find(v);
+  if (it != s.known.end()) {
+    if (it->second.version != v->version())
+      runtime_error("%s: an argument (%s) was modified in place outside the trace: it was at version %lld when it was "
+                    "traced, and is at %lld now. Write it through the traced Variable itself",
+                    op, describe(v).c_str(), static_cast<long long>(it->second.version),
+                    static_cast<long long>(v->version()));
+    return it->second.local.get();
+  }
+  if (!s.options.capture) {
+    const char* remedy = !v->grad_fn ? "Make it an input of the trace, or trace with capture=True"
+                                     : "Compute it from the trace's inputs after the trace was entered, make it an "
+                                       "input, or trace with capture=True";
+    runtime_error("%s: an argument (%s) comes from outside the trace. %s", op, describe(v).c_str(), remedy);
+  }
+  PyRef<Local> local = new_local(type_of(v->data.get()));
+  Local* result = local.get();
+  s.captured_params.push_back(local.copy());
+  s.captures.push_back(PyRef<Variable>::borrow(v));
+  know(s, v, std::move(local));
+  return result;
+}
+
+// Argument `a` of a call as an argument of the IR.
+PyRef<> ir_argument(TraceState& s, PyObject* a, const char* op) {
+  if (is_variable(a)) return PyRef<Local>::borrow(local_of(s, as_variable(a), op));
+  return new_const(a);
+}
+
+PyRef<> ir_arguments(TraceState& s, PyObject* const* args, Py_ssize_t n, int list_index, const char* op) {
+  PyRef<> out = check(PyTuple_New(n));
+  for (Py_ssize_t i = 0; i < n; ++i) {
+    if (i == list_index) {
+      Py_ssize_t count = PyTuple_GET_SIZE(args[i]);
+      PyRef<> list = check(PyTuple_New(count));
+      for (Py_ssize_t k = 0; k < count; ++k)
+        PyTuple_SET_ITEM(list.get(), k, ir_argument(s, PyTuple_GET_ITEM(args[i], k), op).release());
+      PyTuple_SET_ITEM(out.get(), i, list.release());
+    } else {
+      PyTuple_SET_ITEM(out.get(), i, ir_argument(s, args[i], op).release());
+    }
+  }
+  return out;
+}
+
+// "file:line in function" of the Python code that runs, or empty.
+PyRef<> current_location() {
+  PyFrameObject* frame = PyEval_GetFrame();
+  if (!frame) return {};
+  PyRef<> code = PyRef<>::steal(reinterpret_cast<PyObject*>(PyFrame_GetCode(frame)));
+  PyRef<> file = check(PyObject_GetAttrString(code.get(), "co_filename"));
+  PyRef<> name = check(PyObject_GetAttrString(code.get(), "co_name"));
+  return check(PyUnicode_FromFormat("%U:%d in %U", file.get(), PyFrame_GetLineNumber(frame), name.get()));
+}
+
+void bind(TraceState& s, PyRef<Apply> rhs, PyObject* const* results, Py_ssize_t n) {
+  PyRef<> locals = check(PyTuple_New(n));
+  for (Py_ssize_t k = 0; k < n; ++k) {
+    Variable* v = as_variable(results[k]);
+    PyRef<Local> local = new_local(type_of(v->data.get()));
+    PyTuple_SET_ITEM(locals.get(), k, new_ref(local.get()));
+    know(s, v, std::move(local));
+  }
+  s.lets.push_back(new_let(std::move(locals), std::move(rhs)));
+}
+
+const char* class_name(PyObject* cls) { return reinterpret_cast<PyTypeObject*>(cls)->tp_name; }
+
+}  // namespace
+
+// What is noted before a call: its arguments in the terms of each state, in a tuple.
+PyRef<> Stack::before(const Op& op, PyObject* const* args) {
+  PyRef<> noted = check(PyTuple_New(static_cast<Py_ssize_t>(states.size())));
+  for (size_t i = 0; i < states.size(); ++i)
+    PyTuple_SET_ITEM(noted.get(), static_cast<Py_ssize_t>(i),
+                     ir_arguments(*states[i], args, static_cast<Py_ssize_t>(op.params.size()), op.list_index,
+                                  op.name.c_str())
+                         .release());
+  return noted;
+}
+
+void Stack::after(const Op& op, PyRef<> noted, PyObject* const* results, Py_ssize_t n) {
+  for (size_t i = 0; i < states.size(); ++i) {
+    PyRef<> location = states[i]->options.locations ? current_location() : PyRef<>();
+    PyRef<> arguments = PyRef<>::borrow(PyTuple_GET_ITEM(noted.get(), static_cast<Py_ssize_t>(i)));
+    bind(*states[i], new_cpp_apply(op, std::move(arguments), std::move(location)), results, n);
+  }
+}
+
+PyRef<> Stack::before_function(PyObject* cls, PyObject* const* args, Py_ssize_t n) {
+  PyRef<> noted = check(PyTuple_New(static_cast<Py_ssize_t>(states.size())));
+  for (size_t i = 0; i < states.size(); ++i)
+    PyTuple_SET_ITEM(noted.get(), static_cast<Py_ssize_t>(i),
+                     ir_arguments(*states[i], args, n, -1, class_name(cls)).release());
+  return noted;
+}
+
+void Stack::after_function(PyObject* cls, PyRef<> noted, PyObject* const* results, Py_ssize_t n) {
+  for (size_t i = 0; i < states.size(); ++i) {
+    PyRef<> location = states[i]->options.locations ? current_location() : PyRef<>();
+    PyRef<> arguments = PyRef<>::borrow(PyTuple_GET_ITEM(noted.get(), static_cast<Py_ssize_t>(i)));
+    bind(*states[i], new_py_apply(PyRef<>::borrow(cls), std::move(arguments), std::move(location)), results, n);
+  }
+}
+
+void tracer_enter(PyObject* inputs, TraceOptions options) {
+  if (!PyTuple_Check(inputs)) runtime_error("inputs argument is expected to be a tuple, but got %s", type_name(inputs));
+  auto state = std::make_unique<TraceState>();
+  state->options = options;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(inputs); ++i) {
+    PyObject* o = PyTuple_GET_ITEM(inputs, i);
+    if (!is_variable(o)) runtime_error("element %zd of input tuple is not a Variable", i);
+    Variable* v = as_variable(o);
+    if (state->known.contains(v))
+      runtime_error("element %zd of input tuple is the same Variable as an earlier one: give each parameter a Variable "
+                    "of its own, such as Variable(v.data)", i);
+    PyRef<Local> local = new_local(type_of(v->data.get()));
+    state->params.push_back(local.copy());
+    know(*state, v, std::move(local));
+  }
+  Stack& stack = thread_stack.stack;
+  if (stack.states.empty()) live_stacks().push_back(&stack);
+  stack.states.push_back(std::move(state));
+  call_observer = &stack;
+}
+
+namespace {
+
+std::unique_ptr<TraceState> pop() noexcept {
+  Stack& stack = thread_stack.stack;
+  std::unique_ptr<TraceState> state = std::move(stack.states.back());
+  stack.states.pop_back();
+  if (stack.states.empty()) {
+    call_observer = nullptr;
+    std::erase(live_stacks(), &stack);
+  }
+  return state;
+}
+
+template <class T>
+PyRef<> to_tuple(std::vector<PyRef<T>>& items) {
+  PyRef<> tuple = check(PyTuple_New(static_cast<Py_ssize_t>(items.size())));
+  for (size_t i = 0; i < items.size(); ++i)
+    PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i), items[i].release_object());
+  return tuple;
+}
+
+}  // namespace
+
+PyRef<Lambda> tracer_exit(PyObject* outputs) {
+  if (thread_stack.stack.states.empty()) runtime_error("attempting to exit trace, but none exist");
+  std::unique_ptr<TraceState> s = pop();
+  if (!PyTuple_Check(outputs))
+    runtime_error("outputs argument is expected to be a tuple, but got %s", type_name(outputs));
+  Py_ssize_t n = PyTuple_GET_SIZE(outputs);
+  PyRef<> ret = check(PyTuple_New(n));
+  for (Py_ssize_t i = 0; i < n; ++i) {
+    PyObject* o = PyTuple_GET_ITEM(outputs, i);
+    if (!is_variable(o)) runtime_error("element %zd of output tuple is not a Variable", i);
+    if (!s->options.capture && !s->known.contains(as_variable(o)))
+      runtime_error("element %zd of outputs was not traced: it is %s, which no traced operation made. Compute it from "
+                    "the trace's inputs, or trace with capture=True", i, describe(as_variable(o)).c_str());
+    PyTuple_SET_ITEM(ret.get(), i, new_ref(local_of(*s, as_variable(o), "the end of the trace")));
+  }
+  for (PyRef<Local>& p : s->captured_params) s->params.push_back(std::move(p));
+  PyRef<Lambda> lambda =
+      new_lambda(to_tuple(s->params), to_tuple(s->captures), to_tuple(s->lets), new_locals(std::move(ret)));
+  check_lambda(lambda.get());
+  return lambda;
+}
+
+bool tracer_abort() noexcept {
+  if (thread_stack.stack.states.empty()) return false;
+  pop();
+  return true;
+}
+
+int tracer_depth() { return static_cast<int>(thread_stack.stack.states.size()); }
+
+Local* trace_local(Variable* v) {
+  if (thread_stack.stack.states.empty()) return nullptr;
+  auto& known = thread_stack.stack.states.back()->known;
+  auto it = known.find(v);
+  return it == known.end() ? nullptr : it->second.local.get();
+}
+
+// ---- functions of the module ----------------------------------------------------------------------------------------
+
+namespace {
+
+PyObject* py_tracer_enter(PyObject*, PyObject* args, PyObject* kwargs) {
+  return guard([&]() -> PyObject* {
+    static const char* const names[] = {"inputs", "capture", "locations", nullptr};
+    PyObject* inputs;
+    int capture = 0, locations = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|pp:_tracer_enter", const_cast<char**>(names), &inputs, &capture,
+                                     &locations))
+      throw PyError();
+    tracer_enter(inputs, {capture != 0, locations != 0});
+    return none();
+  });
+}
+
+PyObject* py_tracer_exit(PyObject*, PyObject* outputs) {
+  return guard([&]() -> PyObject* { return tracer_exit(outputs).release(); });
+}
+
+PyObject* py_tracer_abort(PyObject*, PyObject*) { return PyBool_FromLong(tracer_abort()); }
+PyObject* py_tracer_depth(PyObject*, PyObject*) { return PyLong_FromLong(tracer_depth()); }
+
+PyObject* py_trace_local(PyObject*, PyObject* o) {
+  return guard([&]() -> PyObject* {
+    if (!is_variable(o)) type_error("_trace_local: argument 'variable' must be a Variable, not %.100s", type_name(o));
+    Local* local = trace_local(as_variable(o));
+    return local ? new_ref(local) : none();
+  });
+}
+
+PyMethodDef functions[] = {
+    {"_tracer_enter", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(py_tracer_enter)),
+     METH_VARARGS | METH_KEYWORDS,
+     "_tracer_enter(inputs, capture=False, locations=False)\n\nStarts to record the operations of this thread on "
+     "Variables. The Variables of the tuple `inputs` are the parameters. One from elsewhere is an error, or with "
+     "`capture` a further parameter that the lambda carries bound."},
+    {"_tracer_exit", py_tracer_exit, METH_O,
+     "_tracer_exit(outputs) -> Lambda\n\nEnds the innermost trace, which returns the Variables of the tuple."},
+    {"_tracer_abort", py_tracer_abort, METH_NOARGS, "Drops the innermost trace; whether there was one."},
+    {"_tracer_depth", py_tracer_depth, METH_NOARGS, "Number of traces that this thread is recording."},
+    {"_trace_local", py_trace_local, METH_O, "The Local that stands for a Variable in the innermost trace, or None."},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+}  // namespace
+
+void init_tracer(PyObject* module) {
+  traced_variable_destroyed = forget_everywhere;
+  check(PyModule_AddFunctions(module, functions));
+}
+
+}  // namespace torchlite::ir
