@@ -365,6 +365,7 @@ def is_shared(self: Any) -> bool:
 
 _C._add_tensor_methods({
     f.__name__: f
-    for f in (_format, __format__, __reduce_ex__, __deepcopy__, __copy__, __array__, tolist, apply_, map_, t_,
-              transpose_, squeeze_, unsqueeze_, cuda, is_pinned, is_shared, *_ordering.METHODS)
-})
+    for f in (_format, __format__, __reduce_ex__, __deepcopy__, __copy__, __array__, __array_ufunc__,
+              __array_function__, tolist, apply_, map_, t_, transpose_, squeeze_, unsqueeze_, cuda, is_pinned,
+              is_shared, *_ordering.METHODS)
+} | {"copy": _contiguous_copy})
