@@ -1,5 +1,8 @@
 // Comparisons, logic on masks, and what masks choose: where, masked_fill, clamp.
+#include <functional>
+
 #include "autograd/ops/elementwise.h"
+#include "tensor/kernels/select.h"
 #include "utils/numpy_api.h"
 
 namespace torchlite {
@@ -11,19 +14,6 @@ namespace {
 NumpyFunction np_not_equal("not_equal"), np_where("where"), np_copyto("copyto"), np_maximum("maximum"),
     np_minimum("minimum");
 
-template <class T, class F>
-void compare_loop(const T* a, int a_step, const T* b, int b_step, uint8_t* y, int64_t n, F f) {
-  if (a_step && b_step) {
-    for (int64_t i = 0; i < n; ++i) y[i] = f(a[i], b[i]);
-  } else if (a_step) {
-    T s = *b;
-    for (int64_t i = 0; i < n; ++i) y[i] = f(a[i], s);
-  } else {
-    T s = *a;
-    for (int64_t i = 0; i < n; ++i) y[i] = f(s, b[i]);
-  }
-}
-
 // An operand of a loop: the elements of a tensor, or a number standing for all of them.
 struct Operand {
   double as_double;
@@ -33,10 +23,10 @@ struct Operand {
   // False if `o` is neither a number nor a contiguous tensor of the type and sizes.
   bool set(PyObject* o, const Tensor* like) {
     if (!is_tensor(o)) {
+      // A number takes the type of the tensor beside it, as in NumPy.
       if (!exact_number(o, &as_double)) return false;
       as_float = static_cast<float>(as_double);
-      // A number that float cannot hold compares by NumPy's rules.
-      return like->dtype == DType::Double || static_cast<double>(as_float) == as_double;
+      return true;
     }
     tensor = as_tensor(o);
     return tensor->dtype == like->dtype && tensor->contiguous && on_host(tensor) && tensor->sizes() == like->sizes();
@@ -53,19 +43,22 @@ struct Operand {
   }
 };
 
+// Elements up to which a plain loop costs less than calling NumPy's, which is vectorised.
+inline constexpr int64_t kShortCompare = 512;
+
 template <OpName Name, class F>
 Outputs compare_forward(Call& c) {
   static NumpyFunction f(Name.text);
   PyObject *a = c.args[0], *b = c.args[1];
   Tensor* like = is_tensor(a) ? as_tensor(a) : is_tensor(b) ? as_tensor(b) : nullptr;
   Operand x, y;
-  if (like && is_loop_type(like->dtype) && x.set(a, like) && y.set(b, like)) {
+  if (like && is_loop_type(like->dtype) && like->numel <= kShortCompare && x.set(a, like) && y.set(b, like)) {
     PyRef<Tensor> result = new_tensor(DType::Byte, like->sizes());
-    GilRelease unlocked(like->numel);
     with_elements(like, [&](auto* p) {
       using T = std::remove_reference_t<decltype(*p)>;
-      compare_loop(x.data<T>(), x.step(), y.data<T>(), y.step(), result->ptr<uint8_t>(), like->numel,
-                   [](T l, T r) -> uint8_t { return F()(l, r); });
+      const T *l = x.data<T>(), *r = y.data<T>();
+      uint8_t* q = result->ptr<uint8_t>();
+      for (int64_t i = 0; i < like->numel; ++i) q[i] = F()(l[i * x.step()], r[i * y.step()]);
     });
     return result;
   }
@@ -97,10 +90,7 @@ Outputs where_forward(Call& c) {
     GilRelease unlocked(like->numel);
     with_elements(result.get(), [&](auto* q) {
       using T = std::remove_reference_t<decltype(*q)>;
-      const T *p = x.data<T>(), *r = y.data<T>();
-      int p_step = x.step(), r_step = y.step();
-      const uint8_t* m = mask->ptr<uint8_t>();
-      for (int64_t i = 0; i < result->numel; ++i) q[i] = m[i] ? p[i * p_step] : r[i * r_step];
+      kernels::select<T>(mask->ptr<uint8_t>(), x.data<T>(), x.step(), y.data<T>(), y.step(), q, result->numel);
     });
     return result;
   }
@@ -114,6 +104,21 @@ Outputs where_forward(Call& c) {
 Outputs masked_fill_forward(Call& c) {
   Tensor *x = c.tensor(0), *mask = c.tensor(1);
   double value;
+  bool is_number = exact_number(c.args[2], &value);
+  // One pass where the result is new: the source is then x itself.
+  bool loop = is_number && is_loop_type(x->dtype) && x->contiguous && mask->dtype == DType::Byte && mask->contiguous &&
+              mask->sizes() == x->sizes() && on_host(x) && on_host(mask);
+  if (loop) {
+    if (c.out) require_writable(c.out, c.name());
+    PyRef<Tensor> result = c.out ? PyRef<Tensor>::borrow(c.out) : new_like(x);
+    GilRelease unlocked(result->numel);
+    with_elements(result.get(), [&](auto* q) {
+      using T = std::remove_reference_t<decltype(*q)>;
+      T v = static_cast<T>(value);
+      kernels::select<T>(mask->ptr<uint8_t>(), &v, 0, x->ptr<T>(), 1, q, result->numel);
+    });
+    return result;
+  }
   PyRef<Tensor> result;
   std::vector<int64_t> sizes = broadcast_sizes(x->sizes(), mask->sizes(), c.name());
   if (c.out) {
@@ -125,16 +130,6 @@ Outputs masked_fill_forward(Call& c) {
   } else {
     result = new_tensor(x->dtype, sizes);
     copy_into(result.get(), x);
-  }
-  if (is_loop_type(result->dtype) && result->contiguous && mask->dtype == DType::Byte && mask->contiguous &&
-      mask->sizes() == result->sizes() && on_host(mask) && exact_number(c.args[2], &value)) {
-    GilRelease unlocked(result->numel);
-    with_elements(result.get(), [&](auto* q) {
-      auto v = static_cast<std::remove_reference_t<decltype(*q)>>(value);
-      const uint8_t* m = mask->ptr<uint8_t>();
-      for (int64_t i = 0; i < result->numel; ++i) q[i] = m[i] ? v : q[i];
-    });
-    return result;
   }
   PyRef<> condition = bool_mask(mask);
   PyRef<> keywords = check(Py_BuildValue("{s:O}", "where", condition.get()));
@@ -170,70 +165,33 @@ Outputs not_forward(Call& c) {
   return apply_ufunc(subtract, {one.get(), c.args[0]}, c.out);
 }
 
-struct Equal {
-  template <class T>
-  bool operator()(T a, T b) const {
-    return a == b;
-  }
-};
-struct NotEqual {
-  template <class T>
-  bool operator()(T a, T b) const {
-    return a != b;
-  }
-};
-struct Less {
-  template <class T>
-  bool operator()(T a, T b) const {
-    return a < b;
-  }
-};
-struct LessEqual {
-  template <class T>
-  bool operator()(T a, T b) const {
-    return a <= b;
-  }
-};
-struct Greater {
-  template <class T>
-  bool operator()(T a, T b) const {
-    return a > b;
-  }
-};
-struct GreaterEqual {
-  template <class T>
-  bool operator()(T a, T b) const {
-    return a >= b;
-  }
-};
-
 }  // namespace
 
 std::span<const Row> compare_rows() {
   static const std::vector<Row> rows = {
       {.signature = "eq(Tensor|Scalar self, Tensor|Scalar other)",
        .doc = "1 where self == other, else 0: a ByteTensor.",
-       .forward = compare_forward<"equal", Equal>,
+       .forward = compare_forward<"equal", std::equal_to<>>,
        .flags = kCompare | kInPlace},
       {.signature = "ne(Tensor|Scalar self, Tensor|Scalar other)",
        .doc = "1 where self != other, else 0: a ByteTensor.",
-       .forward = compare_forward<"not_equal", NotEqual>,
+       .forward = compare_forward<"not_equal", std::not_equal_to<>>,
        .flags = kCompare | kInPlace},
       {.signature = "lt(Tensor|Scalar self, Tensor|Scalar other)",
        .doc = "1 where self < other, else 0: a ByteTensor.",
-       .forward = compare_forward<"less", Less>,
+       .forward = compare_forward<"less", std::less<>>,
        .flags = kCompare | kInPlace},
       {.signature = "le(Tensor|Scalar self, Tensor|Scalar other)",
        .doc = "1 where self <= other, else 0: a ByteTensor.",
-       .forward = compare_forward<"less_equal", LessEqual>,
+       .forward = compare_forward<"less_equal", std::less_equal<>>,
        .flags = kCompare | kInPlace},
       {.signature = "gt(Tensor|Scalar self, Tensor|Scalar other)",
        .doc = "1 where self > other, else 0: a ByteTensor.",
-       .forward = compare_forward<"greater", Greater>,
+       .forward = compare_forward<"greater", std::greater<>>,
        .flags = kCompare | kInPlace},
       {.signature = "ge(Tensor|Scalar self, Tensor|Scalar other)",
        .doc = "1 where self >= other, else 0: a ByteTensor.",
-       .forward = compare_forward<"greater_equal", GreaterEqual>,
+       .forward = compare_forward<"greater_equal", std::greater_equal<>>,
        .flags = kCompare | kInPlace},
       {.signature = "bitwise_and(Tensor|Scalar self, Tensor|Scalar other)",
        .doc = "self & other on integer tensors.",
