@@ -395,3 +395,34 @@ def test_large_gradients_are_summed_without_touching_what_was_handed_out():
     a.register_hook(lambda g: seen.append(g))
     (a + a + Scale.apply(x, 5)).backward(np.ones(10_000))
     assert set(values(seen[0])) == {2} and set(values(x.grad)) == {7}
+
+
+@pytest.mark.no_leak_check(reason="the work is done in a child process")
+def test_a_finalizer_that_takes_a_lock_runs_when_a_graph_is_freed_on_any_thread():
+    result = run_python("""
+import threading
+import numpy as np
+from torchlite.autograd import Function, Variable
+lock, log = threading.Lock(), []
+class Payload:
+    def __del__(self):
+        with lock: log.append(threading.get_ident())
+class Carry(Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.payload = Payload()
+        return x * 1
+    @staticmethod
+    def backward(ctx, g): return g
+def work():
+    for _ in range(200):
+        Carry.apply(Variable(np.ones(1), requires_grad=True)).backward()
+threads = [threading.Thread(target=work) for _ in range(4)]
+for t in threads: t.start()
+for t in threads:
+    while t.is_alive():
+        with lock: pass
+        t.join(0.001)
+print(len(log))
+""")
+    assert result.stdout == "800\n", result.stderr
