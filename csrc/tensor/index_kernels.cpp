@@ -261,10 +261,11 @@ PyRef<Tensor> expand_mask(Tensor* mask, Dims sizes, const char* function) {
                     format_dims(mask->sizes()).c_str(), format_dims(sizes).c_str());
     full = clone(views::expand(mask, sizes).get());
   }
-  const uint8_t* p = full->ptr<uint8_t>();
-  for (int64_t i = 0; i < full->numel; ++i)
-    if (p[i] > 1)
-      runtime_error("%s: Mask tensor can take 0 and 1 values only, but holds %d", function, static_cast<int>(p[i]));
+  auto is_flag = [](uint8_t v) { return v <= 1; };
+  const uint8_t* values = full->ptr<uint8_t>();
+  if (std::all_of(values, values + full->numel, is_flag)) return full;
+  full = clone(full.get());
+  for (int64_t i = 0; i < full->numel; ++i) full->ptr<uint8_t>()[i] = full->ptr<uint8_t>()[i] != 0;
   return full;
 }
 

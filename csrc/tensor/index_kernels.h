@@ -23,8 +23,8 @@ PyRef<Tensor> gather(Tensor* source, int dim, Tensor* index, const char* functio
 void scatter(Tensor* target, int dim, Tensor* index, Tensor* source, bool add, const char* function);
 void scatter_fill(Tensor* target, int dim, Tensor* index, double value, const char* function);
 
-// ---- masks: Byte tensors of zeros and ones --------------------------------------------------------------------------
-// `mask` as a contiguous tensor of the given size, checked.
+// ---- masks: Byte tensors; whatever is not zero selects ---------------------------------------------------------------
+// `mask` as a contiguous tensor of zeros and ones of the given size, as the functions below take it.
 PyRef<Tensor> expand_mask(Tensor* mask, Dims sizes, const char* function);
 int64_t count_mask(const Tensor* mask);
 // The elements where `mask` (of source's size) is 1, as a 1-d tensor.
