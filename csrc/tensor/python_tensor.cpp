@@ -32,6 +32,7 @@ PyRef<Tensor> as_class(PyTypeObject* type, PyRef<Tensor> t) {
   if (Py_TYPE(t.get()) == type) return t;
   // Zeroed memory is a valid empty tensor until the members arrive.
   PyRef<Tensor> out = check(type->tp_alloc(type, 0)).cast<Tensor>();
+  ++live_tensors;
   out->storage = t->storage.copy();
   out->offset = t->offset;
   out->numel = t->numel;
@@ -273,6 +274,11 @@ PyObject* memory_stats(PyObject*, PyObject*) {
                        "total_allocations", static_cast<long long>(s.total_allocations));
 }
 
+PyObject* live_objects(PyObject*, PyObject*) {
+  return Py_BuildValue("{s:L,s:L}", "Tensor", static_cast<long long>(live_tensors), "Storage",
+                       static_cast<long long>(live_storages));
+}
+
 PyObject* empty_cache_(PyObject*, PyObject*) {
   empty_cache();
   return none();
@@ -307,6 +313,7 @@ PyMethodDef module_functions[] = {
      "capsule. BufferError where the memory, its type or the capsule cannot be used."},
     {"_memory_stats", memory_stats, METH_NOARGS,
      "Counts of the host allocator: allocated_bytes, allocated_blocks, cached_bytes, peak_bytes, total_allocations."},
+    {"_live_objects", live_objects, METH_NOARGS, "How many tensors and storages are alive, by kind."},
     {"_empty_cache", empty_cache_, METH_NOARGS, "Returns cached host memory to the system."},
     {"_reset_peak_memory", reset_peak_memory, METH_NOARGS, "Sets peak_bytes to what is allocated now."},
     {"_fail_allocations_after", fail_allocations_after_, METH_O,

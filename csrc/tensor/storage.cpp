@@ -3,10 +3,13 @@
 #include <cstring>
 
 #include "tensor/allocator.h"
+#include "tensor/python_tensor.h"
 #include "utils/errors.h"
 #include "utils/freelist.h"
 
 namespace torchlite {
+
+int64_t live_storages = 0;
 
 namespace {
 
@@ -15,6 +18,7 @@ Freelist<Storage, 1024> freelist;
 PyRef<Storage> make_storage(DType dtype, Device device, bool readonly) {
   Storage* s = freelist.take(&StorageTypes[static_cast<int>(dtype)]);
   if (!s) throw PyError();
+  ++live_storages;
   s->data = nullptr;
   s->nbytes = 0;
   new (&s->owner) PyRef<>();
@@ -85,6 +89,7 @@ int storage_tp_clear(PyObject*) {
 
 namespace {
 void release_storage(Storage* self) {
+  --live_storages;
   if (owns_block(self)) deallocate(self->data, self->nbytes);
   self->owner.reset();
   self->owner.~PyRef<>();

@@ -245,6 +245,19 @@ def test_copy_shares_the_memory():
 # ---- lifetime ----------------------------------------------------------------------------------------------
 
 
+def live():
+    gc.collect()
+    return torchlite._C._live_objects()
+
+
+def test_live_objects_are_counted():
+    before = live()
+    t, s = FloatTensor(2), Named([1])
+    assert live()["Tensor"] == before["Tensor"] + 2 and live()["Storage"] == before["Storage"] + 2
+    del t, s
+    assert live() == before
+
+
 def test_memory_is_returned_exactly():
     before = torchlite._C._memory_stats()["allocated_bytes"]
     t = FloatTensor(1000)
