@@ -1,6 +1,7 @@
 // Products of matrices and vectors. The multiplication is NumPy's, written into our memory; NumPy hands transposed
 // operands to BLAS without a copy. Matrices of a few elements are multiplied here, which costs less than the call.
 #include "autograd/ops/elementwise.h"
+#include "tensor/gemm.h"
 #include "utils/numpy_api.h"
 
 namespace torchlite {
@@ -35,6 +36,16 @@ void small_product(const Tensor* a, const Tensor* b, T* y) {
   }
 }
 
+// A contiguous matrix or the transpose of one, as BLAS takes it.
+bool as_matrix(const Tensor* t, MatrixRef* out) {
+  if (t->contiguous) {
+    *out = {t->dtype, t->bytes(), t->size(0), t->size(1)};
+    return true;
+  }
+  *out = {t->dtype, t->bytes(), t->size(1), t->size(0), true};
+  return t->stride(0) == 1 && t->stride(1) == t->size(0);
+}
+
 // np.matmul of two tensors with at least one dimension each, whose sizes agree.
 PyRef<Tensor> multiply(Tensor* a, Tensor* b, Dims result) {
   bool loop = is_loop_type(a->dtype) && a->dtype == b->dtype && on_host(a) && on_host(b);
@@ -43,6 +54,12 @@ PyRef<Tensor> multiply(Tensor* a, Tensor* b, Dims result) {
   if (loop && a->ndim == 2 && b->ndim == 2 && (outer || a->numel * b->size(1) <= kSmallProduct)) {
     PyRef<Tensor> y = new_tensor(a->dtype, result);
     with_elements(y.get(), [&](auto* q) { small_product(a, b, q); });
+    return y;
+  }
+  MatrixRef left, right;
+  if (loop && a->ndim == 2 && b->ndim == 2 && as_matrix(a, &left) && as_matrix(b, &right)) {
+    PyRef<Tensor> y = new_tensor(a->dtype, result);
+    gemm(left, right, matrix_of(y.get(), y->size(1)));
     return y;
   }
   if (loop && result.n > 0) {
