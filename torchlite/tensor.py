@@ -314,29 +314,6 @@ def map_(self: Any, other: Any, function: Any) -> Any:
     return self.copy_(np.array([function(a, b) for a, b in values], self.dtype).reshape(self.size()))
 
 
-# ---- views in place -------------------------------------------------------------------------------------------------
-
-
-def t_(self: Any) -> Any:
-    """`t()` in place."""
-    return self.set_(self.t())
-
-
-def transpose_(self: Any, dim0: int, dim1: int) -> Any:
-    """`transpose` in place."""
-    return self.set_(self.transpose(dim0, dim1))
-
-
-def squeeze_(self: Any, dim: int | None = None) -> Any:
-    """`squeeze` in place."""
-    return self.set_(self.squeeze() if dim is None else self.squeeze(dim))
-
-
-def unsqueeze_(self: Any, dim: int) -> Any:
-    """`unsqueeze` in place."""
-    return self.set_(self.unsqueeze(dim))
-
-
 # ---- devices ---------------------------------------------------------------------------------------------------------
 
 
@@ -366,6 +343,6 @@ def is_shared(self: Any) -> bool:
 _C._add_tensor_methods({
     f.__name__: f
     for f in (_format, __format__, __reduce_ex__, __deepcopy__, __copy__, __array__, __array_ufunc__,
-              __array_function__, tolist, apply_, map_, t_, transpose_, squeeze_, unsqueeze_, cuda, is_pinned,
-              is_shared, *_ordering.METHODS)
+              __array_function__, tolist, apply_, map_, cuda, is_pinned, is_shared,
+              *_ordering.METHODS)
 } | {"copy": _contiguous_copy})

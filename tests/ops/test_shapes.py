@@ -144,3 +144,49 @@ def test_contiguous_is_the_object_itself_where_possible():
 
 def test_trace_of_a_tensor_is_a_number():
     assert tensor(2, 2).trace() == 3
+
+
+IN_PLACE_VIEWS = {
+    "t_": (),
+    "transpose_": (0, -1),
+    "squeeze_": (),
+    "unsqueeze_": (1,),
+}
+
+
+@pytest.mark.parametrize(("name", "args"), IN_PLACE_VIEWS.items())
+def test_in_place_view_keeps_object_and_memory(name, args):
+    t = tensor(3, 1)
+    expected = getattr(t, name[:-1])(*args).numpy().copy()
+    memory = t.data_ptr()
+    assert getattr(t, name)(*args) is t
+    np.testing.assert_array_equal(t.numpy(), expected)
+    assert t.data_ptr() == memory
+
+
+@pytest.mark.parametrize(("name", "args"), IN_PLACE_VIEWS.items())
+def test_in_place_view_of_a_variable_has_a_gradient(name, args):
+    x = Variable(tensor(3, 1), requires_grad=True)
+    y = x * 2
+    version = y._version
+    assert getattr(y, name)(*args) is y
+    assert y._version == version + 1
+    weights = np.arange(3.0).reshape(tuple(y.size()))
+    (y * Variable(torchlite.from_numpy(weights))).sum().backward()
+    np.testing.assert_array_equal(x.grad.data.numpy().reshape(-1), [0, 2, 4])
+
+
+def test_in_place_view_is_refused_like_any_write():
+    leaf = Variable(tensor(3, 1), requires_grad=True)
+    with pytest.raises(RuntimeError):
+        leaf.t_()
+    shared = Variable(tensor(3, 1))
+    alias = shared.view(3)
+    with pytest.raises(RuntimeError):
+        shared.squeeze_()
+    assert tuple(leaf.size()) == tuple(shared.size()) == (3, 1)
+    assert tuple(alias.size()) == (3,)
+    with pytest.raises(TypeError, match="expected 2 to 2 arguments, but got 1"):
+        tensor(3, 1).transpose_(0)
+    with pytest.raises(RuntimeError, match="dimension out of range"):
+        tensor(3, 1).transpose_(0, 5)

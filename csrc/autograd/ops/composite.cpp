@@ -107,6 +107,42 @@ PyObject* expand_as(PyObject* self, PyObject* other) {
   });
 }
 
+// `name_`: the object becomes the view that the operation `name` gives of it, on the same memory.
+PyObject* become_view(PyObject* self, const char* name, PyObject* args, Py_ssize_t least, Py_ssize_t most) {
+  return guard([&]() -> PyObject* {
+    Py_ssize_t n = PyTuple_GET_SIZE(args);
+    if (n < least || n > most) type_error("%s_: expected %zd to %zd arguments, but got %zd", name, least, most, n);
+    Variable* v = is_variable(self) ? as_variable(self) : nullptr;
+    Tensor* t = operand(self, name).tensor();
+    std::vector<Value> values;
+    if (v) {
+      require_in_place(v);
+      PyRef<Tensor> data = alias(t);
+      // What the Variable has been so far: the input of the operation that becomes its history.
+      values.push_back(v->grad_fn ? new_interior(std::move(data), v->grad_fn.copy(), v->output_nr, v->requires_grad)
+                       : v->is_volatile ? new_volatile(std::move(data))
+                                        : new_leaf(std::move(data)));
+    } else {
+      values.push_back(Value(PyRef<>::borrow(self)));
+    }
+    for (Py_ssize_t i = 0; i < n; ++i) values.push_back(Value(check(PyNumber_Index(PyTuple_GET_ITEM(args, i)))));
+    Value result = call_values(find_op(name), values.data(), static_cast<int>(values.size()));
+    Tensor* view = result.tensor();
+    repoint(t, view->storage.copy(), view->sizes(), view->strides(), view->offset);
+    if (v) {
+      Variable* r = as_variable(result.object());
+      bump_version(v);
+      rebase_history(v, r->grad_fn.copy(), r->output_nr, r->requires_grad, r->is_volatile);
+    }
+    return new_ref(self);
+  });
+}
+
+PyObject* t_in_place(PyObject* self, PyObject* args) { return become_view(self, "t", args, 0, 0); }
+PyObject* transpose_in_place(PyObject* self, PyObject* args) { return become_view(self, "transpose", args, 2, 2); }
+PyObject* squeeze_in_place(PyObject* self, PyObject* args) { return become_view(self, "squeeze", args, 0, 1); }
+PyObject* unsqueeze_in_place(PyObject* self, PyObject* args) { return become_view(self, "unsqueeze", args, 1, 1); }
+
 // The method returns the object itself where there is nothing to do, so that it stays free to be written in place.
 PyObject* contiguous_method(PyObject* self, PyObject*) {
   return guard([&]() -> PyObject* {
@@ -146,6 +182,10 @@ std::span<PyMethodDef> composite_method_defs() {
       {"unbind", with_keywords(unbind), kKeywords, kUnbindDoc},
       {"contiguous", contiguous_method, METH_NOARGS,
        "contiguous()\n\nself if its elements lie row by row without gaps, else a copy for which they do."},
+      {"t_", t_in_place, METH_VARARGS, "t_() -> self\n\nt() in place: the sizes change, the memory stays."},
+      {"transpose_", transpose_in_place, METH_VARARGS, "transpose_(dim0, dim1) -> self\n\ntranspose() in place."},
+      {"squeeze_", squeeze_in_place, METH_VARARGS, "squeeze_(dim=None) -> self\n\nsqueeze() in place."},
+      {"unsqueeze_", unsqueeze_in_place, METH_VARARGS, "unsqueeze_(dim) -> self\n\nunsqueeze() in place."},
       {"view_as", view_as, METH_O, "view_as(other)\n\nview(other.size())."},
       {"expand_as", expand_as, METH_O, "expand_as(other)\n\nexpand(other.size())."},
       {nullptr, nullptr, 0, nullptr},
