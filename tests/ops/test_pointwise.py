@@ -1,5 +1,7 @@
 """What the pointwise rows do beyond the values and derivatives of the table's test."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 
@@ -156,6 +158,18 @@ def test_every_length_gives_numpys_values(n):
         np.testing.assert_allclose(got.numpy(), expected, rtol=1e-6, atol=1e-7)
 
 
+def test_threads_may_compute_at_the_same_time():
+    a = np.random.default_rng(0).uniform(-2, 2, 50000).astype(FLOAT)
+    x = torchlite.from_numpy(a)
+    expected = (x.tanh() * x + 1).numpy()
+
+    def work(_):
+        return all((x.tanh() * x + 1).numpy().tobytes() == expected.tobytes() for _ in range(20))
+
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(work, range(4)))
+
+
 # ---- kinks and special values ---------------------------------------------------------------------------------------
 
 
@@ -200,6 +214,16 @@ def test_abs_and_relu_have_gradient_zero_at_zero():
 def test_clamp_without_limits_is_an_error():
     with pytest.raises(ValueError, match="clamp requires specifying at least one of min and max arguments"):
         tensor([1.0]).clamp()
+
+
+def test_clamp_of_integers_promotes_as_numpy_does():
+    t = tensor([0, 2, 5], np.int64)
+    assert t.clamp(1, 3).numpy().tolist() == [1, 2, 3]
+    assert t.clamp(1, 2.5).numpy().tolist() == [1, 2, 2.5]
+    assert t.clamp_(1, 3) is t and t.numpy().tolist() == [1, 2, 3]
+    with pytest.raises(TypeError):
+        t.clamp_(1, 2.5)
+    assert t.numpy().tolist() == [1, 2, 3]
 
 
 def test_rounding_halves_go_away_from_zero():

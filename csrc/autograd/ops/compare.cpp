@@ -141,9 +141,10 @@ Outputs clamp_forward(Call& c) {
   if (c.is_none(1) && c.is_none(2)) value_error("clamp requires specifying at least one of min and max arguments");
   if (c.is_none(2)) return binary(c.name(), BinaryKind::Maximum, np_maximum, c.args[0], c.args[1], c.out);
   if (c.is_none(1)) return binary(c.name(), BinaryKind::Minimum, np_minimum, c.args[0], c.args[2], c.out);
-  PyRef<Tensor> low = binary(c.name(), BinaryKind::Maximum, np_maximum, c.args[0], c.args[1], c.out);
-  // `low` is ours, or the tensor that is written in place.
-  return binary(c.name(), BinaryKind::Minimum, np_minimum, low.get(), c.args[2], c.out);
+  // In place too the lower limit goes into a new tensor: a failure at the upper one leaves self unchanged.
+  PyRef<Tensor> low = binary(c.name(), BinaryKind::Maximum, np_maximum, c.args[0], c.args[1], nullptr);
+  return binary(c.name(), BinaryKind::Minimum, np_minimum, low.get(), c.args[2],
+                is_loop_type(low->dtype) ? low.get() : nullptr);
 }
 
 void clamp_backward(Backward& b) {
