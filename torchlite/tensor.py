@@ -167,6 +167,9 @@ def __format__(self: Any, spec: str) -> str:
 
 def _attributes(self: Any) -> Any:
     """What an instance of a Python subclass holds beside the tensor: its state, or None."""
+    own = getattr(type(self), "__getstate__", None)
+    if own is not getattr(object, "__getstate__", None):
+        return own(self)
     instance = getattr(self, "__dict__", None) or None
     slots = {}
     for cls in type(self).__mro__:
@@ -186,6 +189,9 @@ def _rebuild_tensor(cls: type, storage: Any, offset: int, size: tuple, stride: t
 
 def _set_attributes(self: Any, state: Any) -> None:
     if state is None:
+        return
+    if hasattr(self, "__setstate__"):
+        self.__setstate__(state)
         return
     instance, slots = state if isinstance(state, tuple) else (state, {})
     if instance:

@@ -227,6 +227,21 @@ def test_subclasses_keep_class_and_attributes(restore):
     assert type(r) is Slotted and r.name == "s" and r.hidden() == 4 and r.tolist() == [3]
 
 
+class Stateful(FloatTensor):
+    def __getstate__(self):
+        return {"half": self.name[:1]}
+
+    def __setstate__(self, state):
+        self.name = state["half"]
+
+
+@pytest.mark.parametrize("restore", [lambda x: pickle.loads(pickle.dumps(x)), copy.deepcopy, copy.copy])
+def test_subclasses_may_say_what_their_state_is(restore):
+    t = Stateful([1])
+    t.name = "name"
+    assert restore(t).name == "n"
+
+
 def test_deepcopy_follows_attributes_back_to_the_tensor():
     t = Named([1])
     t.me = [t]
