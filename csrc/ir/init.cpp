@@ -5,6 +5,8 @@
 
 namespace torchlite::ir {
 
+void init_signature(PyObject* module);
+
 void init_ir(PyObject* module) {
   for (PyTypeObject* type : {&ArgBase_Type, &ExprBase_Type, &TensorType_Type, &Local_Type, &Const_Type, &CppApply_Type,
                              &PyApply_Type, &Let_Type, &Locals_Type, &Lambda_Type}) {
@@ -13,6 +15,7 @@ void init_ir(PyObject* module) {
   }
   init_tracer(module);
   init_interpreter(module);
+  init_signature(module);
 }
 
 }  // namespace torchlite::ir

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import functools
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from .. import _C
@@ -202,8 +202,14 @@ def _flatten_like(obj: Any, structure: Any) -> Iterator[Any]:
         raise ValueError("nested differently")
 
 
-def _unflatten(leaves: Iterator[Any], structure: Any) -> Any:
+def _iter_variables(obj: Any) -> Iterator[Any]:
+    """The Variables in nested lists and tuples, in order; None is skipped."""
+    return _flatten(obj, _C._VariableBase)
+
+
+def _unflatten(leaves: Iterable[Any], structure: Any) -> Any:
     """Nests ``leaves`` as the leaves of ``structure`` are; a None there stays None."""
+    leaves = iter(leaves)
     if structure is None:
         return None
     if isinstance(structure, (list, tuple)):

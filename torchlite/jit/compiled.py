@@ -1,0 +1,261 @@
+"""Functions and Modules that trace themselves once for each kind of arguments, and replay."""
+
+from __future__ import annotations
+
+import functools
+import types
+import warnings
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any
+
+import torchlite
+from torchlite import _C
+from torchlite.jit.structure import flatten, paths, unflatten
+from torchlite.jit.tracing import alias, record
+
+__all__ = ["Compiled", "compile", "jit", "trace"]
+
+MAX_TRACES = 64  # of one function; the least recently used goes
+
+_ATTRIBUTES = (bool, int, float, str, type(None), tuple)
+_signature = _C._variable_signature
+
+
+def _is_module(obj: Any) -> bool:
+    return hasattr(type(obj), "named_parameters") and "_modules" in getattr(obj, "__dict__", ())
+
+
+def _modules_around(fn: Callable) -> Callable[[], list]:
+    """A function that lists the Modules that ``fn`` reaches by itself: itself, its ``self``, its closure, its globals.
+
+    It is asked at each call: what a name means may change.
+    """
+    if _is_module(fn):
+        return lambda: [fn]
+    owner = getattr(fn, "__self__", None)
+    inner = inspected = getattr(fn, "__func__", fn)
+    while hasattr(inspected, "__wrapped__"):
+        inspected = inspected.__wrapped__
+    code = getattr(inspected, "__code__", None)
+    cells = getattr(inspected, "__closure__", None) or ()
+    names = [n for n in code.co_names if n in inspected.__globals__] if code is not None else ()
+    names = [n for n in names if not isinstance(inspected.__globals__[n], (types.ModuleType, type, types.FunctionType))]
+    if not cells and not names and not _is_module(owner):
+        return lambda: []
+    namespace = getattr(inner, "__globals__", {}) if inspected is inner else inspected.__globals__
+
+    def around() -> list:
+        found = [owner] if _is_module(owner) else []
+        for cell in cells:
+            try:
+                content = cell.cell_contents
+            except ValueError:  # not bound yet
+                continue
+            if _is_module(content):
+                found.append(content)
+        found += [namespace[n] for n in names if _is_module(namespace.get(n))]
+        return found
+
+    return around
+
+
+def _scan(modules: list) -> tuple[list, list]:
+    """The parameters below ``modules``, each once, and the key of the rest: which modules, with which flags, and how
+    the parameters are shared between them.
+    """
+    parameters: list = []
+    places: dict[int, int] = {}
+    key: list = []
+    stack = modules[::-1]
+    seen = set()
+    while stack:
+        module = stack.pop()
+        if module is None or id(module) in seen:
+            continue
+        seen.add(id(module))
+        key.append(module)
+        own = module.__dict__
+        key += [value for value in own.values() if type(value) in _ATTRIBUTES]
+        for parameter in own["_parameters"].values():
+            if parameter is None:
+                key.append(None)
+                continue
+            place = places.setdefault(id(parameter), len(parameters))
+            if place == len(parameters):
+                parameters.append(parameter)
+            key.append(place)
+        stack += list(own["_modules"].values())[::-1]
+    return parameters, key
+
+
+class _Entry:
+    """One trace: its lambda, the program that replays it, and the structure of its results."""
+
+    __slots__ = ("lam", "program", "spec", "single")
+
+    def __init__(self, lam: Any, program: Any, spec: Any):
+        self.lam, self.program, self.spec = lam, program, spec
+        self.single = spec == ("v",)
+
+
+class Compiled:
+    """A function that is replayed from its traces. See :func:`compile`."""
+
+    def __init__(self, fn: Callable, check: bool = False, optimize: bool = True, locations: bool = False):
+        if not callable(fn):
+            raise TypeError(f"jit.compile: argument 'fn' must be callable, not {type(fn).__name__}")
+        self._fn, self._check, self._optimize, self._locations = fn, check, optimize, locations
+        self._around = _modules_around(fn)
+        self._cache: OrderedDict[Any, _Entry] = OrderedDict()
+        if _is_module(fn):
+            self.__doc__ = fn.__doc__
+        else:
+            functools.update_wrapper(self, fn)
+
+    # ---- calling ----
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if _C._tracer_depth():  # part of another trace: inlined there, and nothing of it is kept here
+            return self._fn(*args, **kwargs)
+        entry, inputs = self._entry(args, kwargs)
+        if self._check:
+            state = torchlite.get_rng_state()
+        outputs = entry.program.run(*inputs)
+        if self._check:
+            self._compare(entry, outputs, args, kwargs, state)
+        return outputs[0] if entry.single else unflatten(entry.spec, iter(outputs))
+
+    def _entry(self, args: tuple, kwargs: dict) -> tuple[_Entry, list]:
+        inputs: list = []
+        modules = self._around()
+        spec = flatten(args, inputs, "arguments of a jit function", modules)
+        named = flatten(kwargs, inputs, "arguments of a jit function", modules) if kwargs else None
+        n_arguments = len(inputs)
+        if modules:
+            parameters, state = _scan(modules)
+            inputs += parameters
+            key = (spec, named, _C._is_grad_enabled(), *state, *map(_signature, inputs))
+        else:
+            key = (spec, named, _C._is_grad_enabled(), *map(_signature, inputs))
+        entry = self._cache.get(key)
+        if entry is None:
+            entry = self._trace(spec, named, inputs, n_arguments)
+            if len(self._cache) >= MAX_TRACES:
+                name = getattr(self._fn, "__qualname__", type(self._fn).__qualname__)
+                warnings.warn(
+                    f"{name} was traced for more than {MAX_TRACES} kinds of arguments: if a Python number among them "
+                    "or an attribute of a Module changes at each call, pass it as a Variable",
+                    stacklevel=3,
+                )
+                self._cache.popitem(last=False)
+            self._cache[key] = entry
+        return entry, inputs
+
+    def _trace(self, spec: Any, named: Any, inputs: list, n_arguments: int) -> _Entry:
+        aliases = [alias(v) for v in inputs[:n_arguments]]
+        versions = [v._version for v in aliases]
+        out_spec: Any = None
+
+        def call():
+            nonlocal out_spec
+            leaves = iter(aliases)
+            args = unflatten(spec, leaves)
+            kwargs = unflatten(named, leaves) if named is not None else {}
+            outputs: list = []
+            out_spec = flatten(self._fn(*args, **kwargs), outputs, "results of a jit function")
+            return tuple(outputs)
+
+        lam = record(call, [*aliases, *inputs[n_arguments:]], self._locations)
+        for i, (v, version) in enumerate(zip(aliases, versions, strict=True)):
+            if v._version != version:
+                where = (paths(spec) + (paths(named) if named is not None else []))[i]
+                raise RuntimeError(
+                    f"a jit function may not write its arguments in place, but argument {where} was: return the new "
+                    "value instead"
+                )
+        return self._finish(lam, out_spec)
+
+    def _finish(self, lam: Any, out_spec: Any) -> _Entry:
+        if self._optimize:
+            from torchlite.jit.passes import optimize
+
+            return _Entry(lam, _C.Program(optimize(lam)), out_spec)
+        return _Entry(lam, _C.Program(lam), out_spec)
+
+    def _compare(self, entry: _Entry, outputs: tuple, args: tuple, kwargs: dict, state: Any) -> None:
+        leaves: list = []
+        spec = flatten((args, kwargs), leaves, "arguments of a jit function", [])
+        after = torchlite.get_rng_state()
+        torchlite.set_rng_state(state)
+        again_args, again_kwargs = unflatten(spec, iter([alias(v) for v in leaves]))
+        eager: list = []
+        eager_spec = flatten(self._fn(*again_args, **again_kwargs), eager, "results of a jit function")
+        torchlite.set_rng_state(after)
+        if eager_spec != entry.spec:
+            raise RuntimeError("jit check: run eagerly, the function returns another structure than its trace")
+        for path, ours, theirs in zip(paths(entry.spec), outputs, eager, strict=True):
+            a, b = ours.data.numpy(), theirs.data.numpy()
+            same = a.shape == b.shape and a.dtype == b.dtype
+            if not same or not ((a == b) | ((a != a) & (b != b))).all():
+                raise RuntimeError(
+                    f"jit check: result{path} differs from the eager one: the replay gives\n{ours}\n"
+                    f"and the function\n{theirs}\nDoes it branch on the value of a Variable, or keep state?"
+                )
+
+    # ---- looking ----
+
+    def lambda_for(self, *args: Any, **kwargs: Any) -> Any:
+        """The Lambda that a call with these arguments replays, before optimisation; traced if it wasn't yet."""
+        return self._entry(args, kwargs)[0].lam
+
+    def graph_for(self, *args: Any, **kwargs: Any) -> Any:
+        """The same, to be printed: its text is the trace."""
+        return self.lambda_for(*args, **kwargs)
+
+    # ---- standing in for what it wraps ----
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self if instance is None else types.MethodType(self, instance)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or "_fn" not in self.__dict__:
+            raise AttributeError(name)
+        return getattr(self._fn, name)
+
+    def __repr__(self) -> str:
+        return f"jit of {self._fn!r}"
+
+
+def compile(fn: Callable | None = None, *, check: bool = False, optimize: bool = True, locations: bool = False) -> Any:
+    """A function with the results of ``fn`` that replays traces of it; usable as a decorator.
+
+    The first call with arguments of some kind traces ``fn`` and later ones replay the trace. The kind is: how tuples,
+    lists and dicts nest, the value of Python constants, and of each Variable the type, device, sizes, ``requires_grad``
+    and ``volatile``; whether gradients are enabled; and of each Module that ``fn`` reaches (it is one, a bound method
+    of one, takes one, or has one in its closure or globals) the plain attributes, ``training`` among them. The
+    parameters of these Modules are implicit inputs, read at each call, tied ones once. Other Variables from outside are
+    captured: each run reads their current data.
+
+    A trace knows no Python: branches go the way that they went while tracing, and what isn't an operation on Variables
+    (a print, a write to ``.data``, a NumPy call) happens only then. ``bool()`` of a traced Variable warns. With
+    ``check`` each call also runs ``fn`` itself and raises RuntimeError, naming the first result that differs.
+
+    Called while something else is being traced, ``fn`` becomes a part of that. TypeError for arguments or results of
+    another kind; RuntimeError if ``fn`` writes an argument in place. Without ``optimize`` the trace is replayed as it
+    is; with ``locations`` each line of it knows its line of Python.
+    """
+    if fn is None:
+        return functools.partial(compile, check=check, optimize=optimize, locations=locations)
+    return Compiled(fn, check, optimize, locations)
+
+
+jit = compile
+
+
+def trace(fn: Callable, *args: Any, check: bool = False, optimize: bool = True, locations: bool = False) -> Any:
+    """:func:`compile`; with example arguments ``args`` the trace for their kind is made at once."""
+    compiled = Compiled(fn, check, optimize, locations)
+    if args:
+        compiled.lambda_for(*args)
+    return compiled
