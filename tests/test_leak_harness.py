@@ -16,6 +16,12 @@ pytestmark = pytest.mark.no_leak_check(reason="looks at a pytest session that ra
 LEAKS = {
     "tracked objects": "kept = []\ndef test_it():\n    kept.append([])\n",
     "untracked blocks": "kept = []\ndef test_it():\n    kept.append(b'x' * (300 + len(kept)))\n",
+    "a reference to a lasting object": """
+        import ctypes
+        import numpy as np
+        def test_it():
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(np.ndarray))
+        """,
     "in a fixture": """
         import pytest
         kept = []

@@ -124,7 +124,7 @@ def accumulate(state):
 @program(two_leaves)
 def double_backward(state):
     x, y = state
-    (x * y * x).sum().backward(Variable(np.ones(1)))
+    (x * y * x).sum().backward(Variable(np.array([1.0])))
     x.grad.sum().backward()
 
 
