@@ -71,7 +71,7 @@ struct Variable : PyObject {
   uint32_t output_nr;
   bool requires_grad;
   bool is_volatile;
-  bool is_traced;                // a tracer knows this Variable and is told when it dies (observer.h)
+  bool is_traced;  // a tracer knows this Variable and is told when it dies (observer.h)
 
   bool is_leaf() const { return !grad_fn; }
   int64_t version() const { return counter ? counter->version : 0; }

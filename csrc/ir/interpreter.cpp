@@ -131,7 +131,7 @@ class Frame {
   Frame(const Program* p, bool plain) : p_(p), plain_(plain), slots_(p->n_slots) {}
 
   void set(uint32_t slot, PyObject* o) {
-    slots_[slot] = plain_ && is_variable(o) ? PyRef<>::borrow(as_variable(o)->data.object())
+    slots_[slot] = plain_ && is_variable(o)   ? PyRef<>::borrow(as_variable(o)->data.object())
                    : plain_ || is_variable(o) ? PyRef<>::borrow(o)
                                               : PyRef<>(new_leaf(PyRef<Tensor>::borrow(as_tensor(o))));
   }
@@ -275,8 +275,7 @@ PyMethodDef program_methods[] = {
 }  // namespace
 
 PyTypeObject Program_Type = {
-    .ob_base = PyVarObject_HEAD_INIT(nullptr, 0)
-    .tp_name = "torchlite._C.Program",
+    .ob_base = PyVarObject_HEAD_INIT(nullptr, 0).tp_name = "torchlite._C.Program",
     .tp_basicsize = sizeof(Program),
     .tp_dealloc = program_tp_dealloc,
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
@@ -326,8 +325,7 @@ PyRef<> run_program(const Program* p, PyObject* const* inputs, Py_ssize_t n) {
   bool plain = !call_observer && (any_volatile || !grad_enabled || !any_variable);
   Frame frame(p, plain);
   for (Py_ssize_t i = 0; i < n; ++i) frame.set(static_cast<uint32_t>(i), inputs[i]);
-  for (Py_ssize_t i = 0; i < n_captures; ++i)
-    frame.set(static_cast<uint32_t>(n + i), PyTuple_GET_ITEM(captures, i));
+  for (Py_ssize_t i = 0; i < n_captures; ++i) frame.set(static_cast<uint32_t>(n + i), PyTuple_GET_ITEM(captures, i));
   frame.run();
   return frame.results(any_volatile);
 }

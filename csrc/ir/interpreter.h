@@ -11,15 +11,15 @@ namespace torchlite::ir {
 // Compiled form of one lambda: a Python object (`Program`), so that what it owns is visible to the collector.
 struct Program : PyObject {
   struct Instruction {
-    const Op* op;                  // nullptr: a Python Function
-    PyObject* function;            // borrowed from the lambda
-    uint32_t first_arg, n_args;    // in `args`
+    const Op* op;                      // nullptr: a Python Function
+    PyObject* function;                // borrowed from the lambda
+    uint32_t first_arg, n_args;        // in `args`
     uint32_t first_result, n_results;  // results have consecutive slots
-    uint32_t first_dead, n_dead;   // in `dead`
+    uint32_t first_dead, n_dead;       // in `dead`
   };
   struct Operand {
-    int64_t slot;                  // >= 0: a value; -1: `constant`; -2: a list, `first` and `count` in `operands`
-    PyObject* constant;            // borrowed from the lambda
+    int64_t slot;        // >= 0: a value; -1: `constant`; -2: a list, `first` and `count` in `operands`
+    PyObject* constant;  // borrowed from the lambda
     uint32_t first, count;
   };
 
@@ -28,8 +28,8 @@ struct Program : PyObject {
   std::vector<Instruction> instructions;
   std::vector<Operand> operands;
   std::vector<uint32_t> dead;
-  std::vector<uint32_t> dead_params;     // parameters that nothing uses
-  std::vector<uint32_t> outputs;         // slots that are returned
+  std::vector<uint32_t> dead_params;  // parameters that nothing uses
+  std::vector<uint32_t> outputs;      // slots that are returned
   uint32_t n_params, n_slots;
 };
 

@@ -38,8 +38,8 @@ void require_args(PyObject* o, const char* what) {
       PyObject* e = PyTuple_GET_ITEM(a, k);
       list = is_local(e) || is_const(e);
     }
-    if (!list) type_error("%s: argument %zd must be a Local, a Const or a tuple of them, not %.100s", what, i,
-                          type_name(a));
+    if (!list)
+      type_error("%s: argument %zd must be a Local, a Const or a tuple of them, not %.100s", what, i, type_name(a));
   }
 }
 

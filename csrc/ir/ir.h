@@ -31,8 +31,8 @@ struct TensorType : PyObject {
   Dims sizes() const { return {dims, ndim}; }
 };
 
-struct Arg : PyObject {};     // `_ArgBase`
-struct Expr : PyObject {};    // `_ExprBase`
+struct Arg : PyObject {};   // `_ArgBase`
+struct Expr : PyObject {};  // `_ExprBase`
 
 struct Local : Arg {
   PyRef<TensorType> type;
@@ -44,27 +44,27 @@ struct Const : Arg {
 
 // The right-hand side of a let.
 struct Apply : Expr {
-  const Op* op;         // CppApply; nullptr for a PyApply
-  PyRef<> function;     // PyApply: the Function class
-  PyRef<> args;         // tuple of Local, Const, or a tuple of Args for a Tensor[] parameter
-  PyRef<> location;     // "file:line in function" of the traced call, a str, or empty
+  const Op* op;      // CppApply; nullptr for a PyApply
+  PyRef<> function;  // PyApply: the Function class
+  PyRef<> args;      // tuple of Local, Const, or a tuple of Args for a Tensor[] parameter
+  PyRef<> location;  // "file:line in function" of the traced call, a str, or empty
 };
 
 struct Let : Expr {
-  PyRef<> results;      // tuple of Local
+  PyRef<> results;  // tuple of Local
   PyRef<Apply> rhs;
 };
 
 struct Locals : Expr {
-  PyRef<> args;         // tuple of Local
+  PyRef<> args;  // tuple of Local
 };
 
 struct Lambda : Expr {
-  PyRef<> params;       // tuple of Local
-  PyRef<> captures;     // tuple of Variables or Tensors, bound to the last parameters
-  PyRef<> lets;         // tuple of Let
+  PyRef<> params;    // tuple of Local
+  PyRef<> captures;  // tuple of Variables or Tensors, bound to the last parameters
+  PyRef<> lets;      // tuple of Let
   PyRef<Locals> ret;
-  PyRef<> program;      // compiled on the first run (interpreter.h)
+  PyRef<> program;  // compiled on the first run (interpreter.h)
   PyObject* weakrefs;
 };
 

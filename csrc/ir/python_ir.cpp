@@ -188,8 +188,8 @@ PyObject* py_apply_tp_new(PyTypeObject*, PyObject* args, PyObject* kwargs) {
     PyObject *function, *arguments, *location = nullptr;
     refuse_keywords("PyApply", kwargs);
     if (!PyArg_ParseTuple(args, "OO|O:PyApply", &function, &arguments, &location)) throw PyError();
-    if (!PyCallable_Check(function)) type_error("PyApply: argument 'function' must be a Function class, not %.100s",
-                                                type_name(function));
+    if (!PyCallable_Check(function))
+      type_error("PyApply: argument 'function' must be a Function class, not %.100s", type_name(function));
     PyRef<> where = location && location != Py_None ? PyRef<>::borrow(location) : PyRef<>();
     return new_py_apply(PyRef<>::borrow(function), args_tuple(arguments), std::move(where)).release();
   });
@@ -342,8 +342,8 @@ PyObject* lambda_tp_new(PyTypeObject*, PyObject* args, PyObject* kwargs) {
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOO|O:Lambda", const_cast<char**>(names), &params, &lets, &ret,
                                      &captures))
       throw PyError();
-    PyRef<Locals> locals = Py_TYPE(ret) == &Locals_Type ? PyRef<Locals>::borrow(as<Locals>(ret))
-                                                        : new_locals(tuple_of(ret));
+    PyRef<Locals> locals =
+        Py_TYPE(ret) == &Locals_Type ? PyRef<Locals>::borrow(as<Locals>(ret)) : new_locals(tuple_of(ret));
     PyRef<> bound = captures ? tuple_of(captures) : check(PyTuple_New(0));
     return new_lambda(tuple_of(params), std::move(bound), tuple_of(lets), std::move(locals)).release();
   });
@@ -441,8 +441,7 @@ int no_traverse(PyObject*, visitproc, void*) { return 0; }
 }  // namespace
 
 PyTypeObject TensorType_Type = {
-    .ob_base = PyVarObject_HEAD_INIT(nullptr, 0)
-    .tp_name = "torchlite._C.TensorType",
+    .ob_base = PyVarObject_HEAD_INIT(nullptr, 0).tp_name = "torchlite._C.TensorType",
     .tp_basicsize = sizeof(TensorType),
     .tp_dealloc = type_tp_dealloc,
     .tp_repr = type_tp_repr,
@@ -456,8 +455,7 @@ PyTypeObject TensorType_Type = {
 };
 
 PyTypeObject ArgBase_Type = {
-    .ob_base = PyVarObject_HEAD_INIT(nullptr, 0)
-    .tp_name = "torchlite._C._ArgBase",
+    .ob_base = PyVarObject_HEAD_INIT(nullptr, 0).tp_name = "torchlite._C._ArgBase",
     .tp_basicsize = sizeof(PyObject),
     .tp_dealloc = object_tp_dealloc,
     .tp_flags = kFlags | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION,
@@ -467,8 +465,7 @@ PyTypeObject ArgBase_Type = {
 };
 
 PyTypeObject ExprBase_Type = {
-    .ob_base = PyVarObject_HEAD_INIT(nullptr, 0)
-    .tp_name = "torchlite._C._ExprBase",
+    .ob_base = PyVarObject_HEAD_INIT(nullptr, 0).tp_name = "torchlite._C._ExprBase",
     .tp_basicsize = sizeof(PyObject),
     .tp_dealloc = object_tp_dealloc,
     .tp_flags = kFlags | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION,
@@ -478,8 +475,7 @@ PyTypeObject ExprBase_Type = {
 };
 
 PyTypeObject Local_Type = {
-    .ob_base = PyVarObject_HEAD_INIT(nullptr, 0)
-    .tp_name = "torchlite._C.Local",
+    .ob_base = PyVarObject_HEAD_INIT(nullptr, 0).tp_name = "torchlite._C.Local",
     .tp_basicsize = sizeof(Local),
     .tp_dealloc = local_tp_dealloc,
     .tp_repr = local_tp_repr,
@@ -493,8 +489,7 @@ PyTypeObject Local_Type = {
 };
 
 PyTypeObject Const_Type = {
-    .ob_base = PyVarObject_HEAD_INIT(nullptr, 0)
-    .tp_name = "torchlite._C.Const",
+    .ob_base = PyVarObject_HEAD_INIT(nullptr, 0).tp_name = "torchlite._C.Const",
     .tp_basicsize = sizeof(Const),
     .tp_dealloc = const_tp_dealloc,
     .tp_repr = const_tp_repr,
@@ -508,8 +503,7 @@ PyTypeObject Const_Type = {
 };
 
 PyTypeObject CppApply_Type = {
-    .ob_base = PyVarObject_HEAD_INIT(nullptr, 0)
-    .tp_name = "torchlite._C.CppApply",
+    .ob_base = PyVarObject_HEAD_INIT(nullptr, 0).tp_name = "torchlite._C.CppApply",
     .tp_basicsize = sizeof(Apply),
     .tp_dealloc = apply_tp_dealloc,
     .tp_repr = apply_tp_repr,
@@ -523,8 +517,7 @@ PyTypeObject CppApply_Type = {
 };
 
 PyTypeObject PyApply_Type = {
-    .ob_base = PyVarObject_HEAD_INIT(nullptr, 0)
-    .tp_name = "torchlite._C.PyApply",
+    .ob_base = PyVarObject_HEAD_INIT(nullptr, 0).tp_name = "torchlite._C.PyApply",
     .tp_basicsize = sizeof(Apply),
     .tp_dealloc = apply_tp_dealloc,
     .tp_repr = apply_tp_repr,
@@ -538,8 +531,7 @@ PyTypeObject PyApply_Type = {
 };
 
 PyTypeObject Let_Type = {
-    .ob_base = PyVarObject_HEAD_INIT(nullptr, 0)
-    .tp_name = "torchlite._C.Let",
+    .ob_base = PyVarObject_HEAD_INIT(nullptr, 0).tp_name = "torchlite._C.Let",
     .tp_basicsize = sizeof(Let),
     .tp_dealloc = let_tp_dealloc,
     .tp_flags = kFlags,
@@ -552,8 +544,7 @@ PyTypeObject Let_Type = {
 };
 
 PyTypeObject Locals_Type = {
-    .ob_base = PyVarObject_HEAD_INIT(nullptr, 0)
-    .tp_name = "torchlite._C.Locals",
+    .ob_base = PyVarObject_HEAD_INIT(nullptr, 0).tp_name = "torchlite._C.Locals",
     .tp_basicsize = sizeof(Locals),
     .tp_dealloc = locals_tp_dealloc,
     .tp_flags = kFlags,
@@ -566,16 +557,16 @@ PyTypeObject Locals_Type = {
 };
 
 PyTypeObject Lambda_Type = {
-    .ob_base = PyVarObject_HEAD_INIT(nullptr, 0)
-    .tp_name = "torchlite._C.Lambda",
+    .ob_base = PyVarObject_HEAD_INIT(nullptr, 0).tp_name = "torchlite._C.Lambda",
     .tp_basicsize = sizeof(Lambda),
     .tp_dealloc = lambda_tp_dealloc,
     .tp_repr = lambda_tp_repr,
     .tp_hash = lambda_tp_hash,
     .tp_str = lambda_tp_str,
     .tp_flags = kFlags,
-    .tp_doc = "Lambda(params, lets, ret, captures=())\n\nA closed program over tensors. Equal lambdas differ at most in "
-              "the identity of their locals.",
+    .tp_doc =
+        "Lambda(params, lets, ret, captures=())\n\nA closed program over tensors. Equal lambdas differ at most in "
+        "the identity of their locals.",
     .tp_traverse = lambda_tp_traverse,
     .tp_clear = ir_tp_clear,
     .tp_richcompare = lambda_tp_richcompare,

@@ -70,10 +70,10 @@ Local* local_of(TraceState& s, Variable* v, const char* op) {
   auto it = s.known.find(v);
   if (it != s.known.end()) {
     if (it->second.version != v->version())
-      runtime_error("%s: an argument (%s) was modified in place outside the trace: it was at version %lld when it was "
-                    "traced, and is at %lld now. Write it through the traced Variable itself",
-                    op, describe(v).c_str(), static_cast<long long>(it->second.version),
-                    static_cast<long long>(v->version()));
+      runtime_error(
+          "%s: an argument (%s) was modified in place outside the trace: it was at version %lld when it was "
+          "traced, and is at %lld now. Write it through the traced Variable itself",
+          op, describe(v).c_str(), static_cast<long long>(it->second.version), static_cast<long long>(v->version()));
     return it->second.local.get();
   }
   if (!s.options.capture) {
@@ -141,10 +141,10 @@ const char* class_name(PyObject* cls) { return reinterpret_cast<PyTypeObject*>(c
 PyRef<> Stack::before(const Op& op, PyObject* const* args) {
   PyRef<> noted = check(PyTuple_New(static_cast<Py_ssize_t>(states.size())));
   for (size_t i = 0; i < states.size(); ++i)
-    PyTuple_SET_ITEM(noted.get(), static_cast<Py_ssize_t>(i),
-                     ir_arguments(*states[i], args, static_cast<Py_ssize_t>(op.params.size()), op.list_index,
-                                  op.name.c_str())
-                         .release());
+    PyTuple_SET_ITEM(
+        noted.get(), static_cast<Py_ssize_t>(i),
+        ir_arguments(*states[i], args, static_cast<Py_ssize_t>(op.params.size()), op.list_index, op.name.c_str())
+            .release());
   return noted;
 }
 
@@ -181,8 +181,10 @@ void tracer_enter(PyObject* inputs, TraceOptions options) {
     if (!is_variable(o)) runtime_error("element %zd of input tuple is not a Variable", i);
     Variable* v = as_variable(o);
     if (state->known.contains(v))
-      runtime_error("element %zd of input tuple is the same Variable as an earlier one: give each parameter a Variable "
-                    "of its own, such as Variable(v.data)", i);
+      runtime_error(
+          "element %zd of input tuple is the same Variable as an earlier one: give each parameter a Variable "
+          "of its own, such as Variable(v.data)",
+          i);
     PyRef<Local> local = new_local(type_of(v->data.get()));
     state->params.push_back(local.copy());
     know(*state, v, std::move(local));
@@ -227,8 +229,10 @@ PyRef<Lambda> tracer_exit(PyObject* outputs) {
     PyObject* o = PyTuple_GET_ITEM(outputs, i);
     if (!is_variable(o)) runtime_error("element %zd of output tuple is not a Variable", i);
     if (!s->options.capture && !s->known.contains(as_variable(o)))
-      runtime_error("element %zd of outputs was not traced: it is %s, which no traced operation made. Compute it from "
-                    "the trace's inputs, or trace with capture=True", i, describe(as_variable(o)).c_str());
+      runtime_error(
+          "element %zd of outputs was not traced: it is %s, which no traced operation made. Compute it from "
+          "the trace's inputs, or trace with capture=True",
+          i, describe(as_variable(o)).c_str());
     PyTuple_SET_ITEM(ret.get(), i, new_ref(local_of(*s, as_variable(o), "the end of the trace")));
   }
   for (PyRef<Local>& p : s->captured_params) s->params.push_back(std::move(p));
