@@ -7,8 +7,8 @@
 
 namespace torchlite::kernels {
 
-// y = a where mask is nonzero, else b. An operand with step 0 is a single element that stands for all, one with step 1 an array; y is
-// one of the arrays exactly or disjoint from them.
+// y = a where mask is nonzero, else b. An operand with step 0 is a single element that stands for all, one with step 1
+// an array; y is one of the arrays exactly or disjoint from them.
 template <class T>
 void select(const uint8_t* mask, const T* a, int a_step, const T* b, int b_step, T* y, int64_t n);
 
