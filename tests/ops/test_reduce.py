@@ -87,6 +87,17 @@ def test_a_dimension_out_of_range_is_an_error(dim):
         tensor([[1, 2]]).sum(dim)
 
 
+@pytest.mark.parametrize("dim", ["a", 1.5, (0, "a")])
+def test_a_dimension_that_is_no_int_is_an_error(dim):
+    with pytest.raises(TypeError):
+        tensor([[1, 2]]).sum(dim)
+
+
+@pytest.mark.parametrize("values", [[], [3]])
+def test_the_variance_of_too_few_elements_is_nan(values):
+    assert np.isnan(tensor(values).var())
+
+
 def test_a_dimension_named_twice_is_an_error():
     with pytest.raises(RuntimeError, match="dim 1 appears more than once"):
         tensor([[1, 2]]).sum((1, -1))

@@ -1,4 +1,5 @@
 // Reductions: sums, means, variances, norms, and running sums.
+#include <algorithm>
 #include <cmath>
 
 #include "autograd/ops/reduction.h"
@@ -64,7 +65,7 @@ Outputs variance_forward(Call& c, bool root) {
   return reduce_rows(c.tensor(0), r, [&](const auto* p, int64_t n) {
     double mean = kernels::sum(p, n) / static_cast<double>(n), squares = 0;
     for (int64_t i = 0; i < n; ++i) squares += (p[i] - mean) * (p[i] - mean);
-    double variance = squares / static_cast<double>(n - a.unbiased);
+    double variance = squares / static_cast<double>(std::max<int64_t>(n - a.unbiased, 0));
     return root ? std::sqrt(variance) : variance;
   });
 }

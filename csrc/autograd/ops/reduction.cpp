@@ -10,6 +10,8 @@ Reduction::Reduction(Dims sizes, PyObject* dim, bool keepdim) {
   if (full) {
     dims = sizes.n == 64 ? ~uint64_t{0} : (uint64_t{1} << sizes.n) - 1;
   } else {
+    if (!PyIndex_Check(dim) && !PyTuple_Check(dim) && !PyList_Check(dim))
+      type_error("dim must be None, an int or a sequence of ints, but got %.100s", type_name(dim));
     for (int64_t d : parse_dims(dim)) {
       int w = wrap_dim(d, sizes.n);
       uint64_t bit = uint64_t{1} << w;
