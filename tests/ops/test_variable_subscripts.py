@@ -226,3 +226,15 @@ def test_in_place_forms_read_their_own_memory_safely():
     x = variable(3).data
     x.index_add_(0, long(1, 2), x[:2])
     np.testing.assert_array_equal(x.numpy(), [0, 1, 3])
+
+
+def test_data_replaced_while_the_value_is_converted():
+    x = variable(3, requires_grad=False)
+
+    class Value:
+        def __array__(self, dtype=None, copy=None):
+            x.data = torchlite.DoubleTensor([5, 6, 7])
+            return np.array(1.0)
+
+    x[0] = Value()
+    assert numpy(x).tolist() == [1, 6, 7]

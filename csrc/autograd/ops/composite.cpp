@@ -112,20 +112,21 @@ PyObject* become_view(PyObject* self, const char* name, PyObject* args, Py_ssize
   return guard([&]() -> PyObject* {
     Py_ssize_t n = PyTuple_GET_SIZE(args);
     if (n < least || n > most) type_error("%s_: expected %zd to %zd arguments, but got %zd", name, least, most, n);
+    std::vector<Value> values(1);
+    // First of all, since it may run Python code that gives a Variable other data.
+    for (Py_ssize_t i = 0; i < n; ++i) values.push_back(Value(check(PyNumber_Index(PyTuple_GET_ITEM(args, i)))));
     Variable* v = is_variable(self) ? as_variable(self) : nullptr;
     Tensor* t = operand(self, name).tensor();
-    std::vector<Value> values;
     if (v) {
       require_in_place(v);
       PyRef<Tensor> data = alias(t);
       // What the Variable has been so far: the input of the operation that becomes its history.
-      values.push_back(v->grad_fn ? new_interior(std::move(data), v->grad_fn.copy(), v->output_nr, v->requires_grad)
-                       : v->is_volatile ? new_volatile(std::move(data))
-                                        : new_leaf(std::move(data)));
+      values[0] = v->grad_fn       ? new_interior(std::move(data), v->grad_fn.copy(), v->output_nr, v->requires_grad)
+                  : v->is_volatile ? new_volatile(std::move(data))
+                                   : new_leaf(std::move(data));
     } else {
-      values.push_back(Value(PyRef<>::borrow(self)));
+      values[0] = Value(PyRef<>::borrow(self));
     }
-    for (Py_ssize_t i = 0; i < n; ++i) values.push_back(Value(check(PyNumber_Index(PyTuple_GET_ITEM(args, i)))));
     Value result = call_values(find_op(name), values.data(), static_cast<int>(values.size()));
     Tensor* view = result.tensor();
     repoint(t, view->storage.copy(), view->sizes(), view->strides(), view->offset);

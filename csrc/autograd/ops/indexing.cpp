@@ -127,7 +127,8 @@ PyRef<> variable_getitem(PyObject* self, PyObject* key) {
 int variable_setitem(PyObject* self, PyObject* key, PyObject* value) {
   static const Op& set_index_op = find_op("set_index");
   if (!value) type_error("the elements of a Variable cannot be deleted");
-  Tensor* data = as_variable(self)->data.get();
+  // Held, since a key's or value's conversion may run Python code that gives the Variable other data.
+  PyRef<Tensor> data = as_variable(self)->data.copy();
   if (is_variable(key) && is_variable(value)) {
     Tensor* mask = as_variable(key)->data.get();
     if (mask->dtype == DType::Byte && mask->sizes() == data->sizes() && as_variable(value)->data->numel != 1) {
