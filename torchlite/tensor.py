@@ -168,7 +168,7 @@ def __format__(self: Any, spec: str) -> str:
 def _attributes(self: Any) -> Any:
     """What an instance of a Python subclass holds beside the tensor: its state, or None."""
     own = getattr(type(self), "__getstate__", None)
-    if own is not getattr(object, "__getstate__", None):
+    if own is not None and own is not getattr(object, "__getstate__", None):
         return own(self)
     instance = getattr(self, "__dict__", None) or None
     slots = {}

@@ -54,7 +54,8 @@ class Checker {
 
   void require_bound(PyObject* args, Py_ssize_t at) {
     for_each_local(args, [&](Local* l) {
-      if (!bound_.contains(l)) fail(at, "a local of type " + format_type(l->type.get()) + " is used before it is bound");
+      if (!bound_.contains(l))
+        fail(at, "a local of type " + format_type(l->type.get()) + " is used before it is bound");
     });
   }
 
