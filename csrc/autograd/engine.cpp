@@ -57,11 +57,12 @@ PyRef<Variable> sum(PyRef<Variable> a, PyRef<Variable> b, bool* private_sum) {
 struct Task {
   PyRef<Node> node;
   PyRef<Variable> single;  // the gradient of a node's only output
-  uint32_t dependencies : 28 = 0;
+  uint32_t dependencies : 27 = 0;
   bool needed : 1 = true;        // leads to something that is asked for
   bool private_sum : 1 = false;  // `single` is a sum made here
   bool stochastic : 1 = false;
   bool captured : 1 = false;
+  bool leads_on : 1 = true;  // to something else that is asked for; a captured one that doesn't is not run
 };
 
 class Run;
@@ -185,7 +186,10 @@ void Run::mark_needed() {
   };
   std::vector<char> visited(tasks_.size(), 0);
   std::vector<Frame> stack;
-  for (Task& task : tasks_) task.needed = task.captured || task.stochastic;
+  for (Task& task : tasks_) {
+    task.leads_on = task.stochastic;
+    task.needed = task.captured || task.stochastic;
+  }
   for (Slot start = 0; start < tasks_.size(); ++start) {
     if (visited[start]) continue;
     visited[start] = 1;
@@ -197,13 +201,14 @@ void Run::mark_needed() {
       if (frame.edge == node->n_inputs) {
         Slot done = frame.slot;
         stack.pop_back();
-        if (!stack.empty() && tasks_[done].needed) tasks_[stack.back().slot].needed = true;
+        if (!stack.empty() && tasks_[done].needed)
+          tasks_[stack.back().slot].needed = tasks_[stack.back().slot].leads_on = true;
         continue;
       }
       Node* next = node->edges()[frame.edge++].function.get();
       if (!next || !next->requires_grad) continue;
       Slot to = find(next);
-      if (tasks_[to].needed) task.needed = true;
+      if (tasks_[to].needed) task.needed = task.leads_on = true;
       if (!visited[to]) {
         visited[to] = 1;
         stack.push_back({to, 0});
@@ -270,7 +275,8 @@ void Run::run_task(Slot slot) {
   bool is_accumulator = Py_TYPE(node.get()) == &AccumulateGrad_Type;
   if (task.captured) {
     capture(slot, grads);
-    if (is_accumulator) return;  // hooks of a captured leaf do not run, and its `.grad` stays as it is
+    // Hooks of a captured leaf do not run, and its `.grad` stays as it is.
+    if (is_accumulator || !task.leads_on) return;
   }
   Gradients result;
   bool any = task.stochastic || node->kind == NodeKind::Python;
@@ -288,10 +294,7 @@ void Run::run_task(Slot slot) {
   if (result.size() != static_cast<size_t>(node->n_inputs) && !is_accumulator)
     runtime_error("Function '%s' returned an invalid number of outputs - expected %d, but got %zu",
                   node_name(node.get()), node->n_inputs, result.size());
-  if (!keep_graph_ && any) {
-    node->released = true;
-    node->node_class()->release(node.get());
-  }
+  if (!keep_graph_ && any) node->node_class()->release(node.get());
   Edge* edges = node->edges();
   for (int i = 0; i < node->n_inputs; ++i) {
     Node* next = edges[i].function.get();

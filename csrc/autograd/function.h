@@ -70,7 +70,7 @@ extern const NodeClass* node_classes[kNodeKinds];
 struct Node : PyObject {
   uint64_t sequence : 54;      // order of creation: the engine runs the youngest ready node first
   uint64_t requires_grad : 1;  // "executable": false for a node that is never run
-  uint64_t released : 1;       // saved values are gone
+  uint64_t released : 1;       // saved tensors are gone
   NodeKind kind : 8;
   uint32_t run;  // Note [Engine scratch]
   uint32_t slot;

@@ -78,6 +78,37 @@ void check_result(Variable* value, PyObject* result, PyObject* hook) {
                   format_dims(was->sizes()).c_str(), format_dims(got->sizes()).c_str());
 }
 
+// A gradient may be on its way to other functions as well, or be the caller's own: while a hook runs, writing into one
+// that others hold is an error. Writes through NumPy are not seen.
+class SharedGradient : public WriteObserver {
+ public:
+  SharedGradient(const Variable* grad, PyObject* hook) : hook_(hook) {
+    if (!grad) return;
+    const Tensor* t = grad->data.get();
+    storage_ = t->storage.get();
+    Py_ssize_t own = 1 + (t->array && Py_REFCNT(t->array.get()) == 1);
+    if (Py_REFCNT(grad) == 1 && Py_REFCNT(t) == 1 && Py_REFCNT(storage_) == own && !storage_->owner) return;
+    before_write = refuse;
+    next = std::exchange(write_observers, this);
+  }
+  ~SharedGradient() {
+    if (before_write) write_observers = next;
+  }
+  SharedGradient(const SharedGradient&) = delete;
+
+ private:
+  static void refuse(WriteObserver* observer, const Tensor* written) {
+    auto* self = static_cast<SharedGradient*>(observer);
+    if (written->storage.get() == self->storage_)
+      runtime_error(
+          "hook '%.100s' writes into its gradient, whose memory others use too: it must return a new Variable instead",
+          HookName(self->hook_).c_str());
+  }
+
+  PyObject* hook_;
+  const Storage* storage_ = nullptr;
+};
+
 PyObject* object_or_none(const PyRef<Variable>& v) { return v ? v.object() : Py_None; }
 
 PyRef<> gradient_tuple(const Gradients& grads) {
@@ -120,7 +151,9 @@ void add_pre_hook(Node* self, PyObject* dict, uint32_t index) {
 
 void run_variable_hooks(PyObject* dict, PyRef<Variable>& grad) {
   if (!dict) return;
+  PyRef<> keep = PyRef<>::borrow(dict);  // a hook may replace the dict that it stands in
   for_each_hook(dict, [&](PyObject* hook) {
+    SharedGradient guard(grad.get(), hook);
     PyRef<> result = check(PyObject_CallOneArg(hook, object_or_none(grad)));
     check_result(grad.get(), result.get(), hook);
     if (result.get() != Py_None) grad = std::move(result).cast<Variable>();

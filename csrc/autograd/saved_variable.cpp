@@ -34,6 +34,17 @@ SavedVariable SavedVariable::constant(PyObject* value) {
   return s;
 }
 
+bool SavedVariable::is_plain() const {
+  auto plain = [](PyObject* o) {
+    return PyLong_CheckExact(o) || PyFloat_CheckExact(o) || PyBool_Check(o) || o == Py_None || PyUnicode_CheckExact(o);
+  };
+  if (!is_constant_) return false;
+  if (!PyTuple_CheckExact(value_.get())) return plain(value_.get());
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(value_.get()); ++i)
+    if (!plain(PyTuple_GET_ITEM(value_.get(), i))) return false;
+  return true;
+}
+
 void SavedVariable::check_version(const Node* owner) const {
   if (counter_ && counter_->version != version_)
     runtime_error(

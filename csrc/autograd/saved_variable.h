@@ -28,6 +28,8 @@ class SavedVariable {
   // The saved tensor, after the same check of the version; nullptr for None.
   Tensor* unpack_data(const Node* owner) const;
   bool is_none() const { return !value_; }
+  // Whether it is a number, text or the like: nothing that a release of the graph would free.
+  bool is_plain() const;
 
   int traverse(visitproc visit, void* arg) const;
   void reset() noexcept;

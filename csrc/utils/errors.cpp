@@ -1,6 +1,10 @@
 #include "utils/errors.h"
 
+#include <cxxabi.h>
+
 #include <cstdarg>
+
+#include "utils/gil.h"
 
 namespace torchlite {
 
@@ -40,6 +44,8 @@ void index_error(const char* format, ...) {
 void translate_exception() noexcept {
   try {
     throw;
+  } catch (const abi::__forced_unwind&) {
+    hang_thread();  // the interpreter ends (see restore_gil)
   } catch (const PyError&) {
     // NumPy fails without an exception in places where memory runs out.
     if (!PyErr_Occurred()) PyErr_NoMemory();

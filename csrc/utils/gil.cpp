@@ -1,6 +1,8 @@
 #include "utils/gil.h"
 
+#include <cxxabi.h>
 #include <pthread.h>
+#include <unistd.h>
 
 #include <vector>
 
@@ -17,6 +19,18 @@ void unlock_all_in_child() {
 }
 }  // namespace
 
+void hang_thread() noexcept {
+  for (;;) pause();
+}
+
+void restore_gil(PyThreadState* state) noexcept {
+  try {
+    PyEval_RestoreThread(state);
+  } catch (const abi::__forced_unwind&) {
+    hang_thread();
+  }
+}
+
 GilFriendlyMutex::GilFriendlyMutex() {
   if (known().empty()) pthread_atfork(nullptr, nullptr, unlock_all_in_child);
   known().push_back(&mutex_);
@@ -26,7 +40,7 @@ void GilFriendlyMutex::lock() {
   if (mutex_.try_lock()) return;
   PyThreadState* state = PyEval_SaveThread();
   mutex_.lock();
-  PyEval_RestoreThread(state);
+  restore_gil(state);
 }
 
 }  // namespace torchlite

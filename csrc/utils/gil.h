@@ -8,6 +8,11 @@
 
 namespace torchlite {
 
+// Takes the GIL back. While the interpreter ends, CPython before 3.14 makes a daemon thread that waits for the GIL exit
+// by unwinding its stack; such a thread stops here for good instead, with its C++ frames intact.
+void restore_gil(PyThreadState* state) noexcept;
+[[noreturn]] void hang_thread() noexcept;
+
 // Lets other Python threads run for as long as it lives, if the kernel passes enough elements for that to pay. The
 // scope must not touch Python state.
 class GilRelease {
@@ -15,7 +20,7 @@ class GilRelease {
   static constexpr int64_t kAbove = 16384;
   explicit GilRelease(int64_t elements) : state_(elements > kAbove ? PyEval_SaveThread() : nullptr) {}
   ~GilRelease() {
-    if (state_) PyEval_RestoreThread(state_);
+    if (state_) restore_gil(state_);
   }
   GilRelease(const GilRelease&) = delete;
   GilRelease& operator=(const GilRelease&) = delete;

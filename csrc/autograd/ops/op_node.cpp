@@ -28,10 +28,16 @@ size_t n_edges_of(OpNode* self) {
   return has_list(op) ? static_cast<size_t>(self->n_inputs) : op.max_edges;
 }
 
+// Constants that hold no tensor stay: a graph that saved nothing else can be run again.
 void op_node_release(Node* node) {
   OpNode* self = static_cast<OpNode*>(node);
   SavedVariable* saved = op_node_saved(self);
-  for (size_t i = 0; i < n_saved_of(self); ++i) saved[i].reset();
+  size_t n = n_saved_of(self);
+  for (size_t i = 0; i < n; ++i) {
+    if (saved[i].is_none() || saved[i].is_plain()) continue;
+    self->released = true;  // before a finalizer may run
+    saved[i].reset();
+  }
 }
 
 int op_node_traverse(Node* node, visitproc visit, void* arg) {
@@ -46,8 +52,9 @@ int op_node_traverse(Node* node, visitproc visit, void* arg) {
 
 void op_node_clear(Node* node) {
   OpNode* self = static_cast<OpNode*>(node);
+  SavedVariable* saved = op_node_saved(self);
   self->released = true;
-  op_node_release(node);
+  for (size_t i = 0; i < n_saved_of(self); ++i) saved[i].reset();
   Edge* edges = op_node_edges(self);
   for (size_t i = 0; i < n_edges_of(self); ++i) edges[i].function.reset();
 }
@@ -56,7 +63,7 @@ Gradients op_node_apply(Node* node, Gradients&& grads) {
   OpNode* self = static_cast<OpNode*>(node);
   bool record = false;
   for (const PyRef<Variable>& g : grads) record = record || (g && !g->is_volatile);
-  if (self->released && std::popcount(self->saved_mask) > 0) buffers_freed();
+  if (self->released && self->saved_mask) buffers_freed();
   Backward b(self, grads, record && grad_enabled);
   op_of(self).row->backward(b);
   return b.take();
