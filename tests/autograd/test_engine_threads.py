@@ -1,4 +1,4 @@
-"""Several threads in the engine: shared leaves and graphs, kernels that let go of the GIL, finalizers, fork, signals."""
+"""Several threads in the engine: shared leaves and graphs, kernels without the GIL, finalizers, fork and signals."""
 
 import threading
 

@@ -8,6 +8,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 from leaves import leaf
+from python_functions import Scale
 
 import torchlite
 from torchlite import _C
@@ -31,6 +32,11 @@ def types_of(module):
 TYPES = types_of(_C)
 each_type = pytest.mark.parametrize("cls", TYPES.values(), ids=TYPES)
 
+FLOAT = _C.TensorType("float32", (2,))
+PARAMETER, RESULT = _C.Local(FLOAT), _C.Local(FLOAT)
+APPLY = "add", (PARAMETER, _C.Const(1), PARAMETER)
+LAMBDA = (PARAMETER,), (_C.Let((RESULT,), _C.CppApply(*APPLY)),), _C.Locals((RESULT,))
+
 # Arguments that make an instance; every type that is not here must refuse to be made.
 ARGUMENTS = {
     _C.Size: ((2, 3),),
@@ -39,6 +45,15 @@ ARGUMENTS = {
     _C._FunctionBase: (),
     _C._ImperativeEngine: (),
     _C._functions.DelayedError: ("message",),
+    _C.TensorType: ("float32", (2,)),
+    _C.Local: (FLOAT,),
+    _C.Const: (1,),
+    _C.Locals: ((PARAMETER,),),
+    _C.CppApply: APPLY,
+    _C.PyApply: (Scale, (PARAMETER, _C.Const(2))),
+    _C.Let: ((RESULT,), _C.CppApply(*APPLY)),
+    _C.Lambda: LAMBDA,
+    _C.Program: (_C.Lambda(*LAMBDA),),
     **{cls: (3,) for cls in TYPES.values() if cls.__module__ == "torchlite" and cls.__name__.endswith("Tensor")},
     **{cls: (3,) for cls in TYPES.values() if cls.__module__ == "torchlite" and cls.__name__.endswith("Storage")},
 }
