@@ -67,6 +67,17 @@ inline PyObject* new_ref(T* p) noexcept {
   Py_INCREF(reinterpret_cast<PyObject*>(p));
   return reinterpret_cast<PyObject*>(p);
 }
+// The object of a weak reference, or an empty reference once that is gone.
+inline PyRef<> weak_target(PyObject* weak) noexcept {
+#if PY_VERSION_HEX >= 0x030D0000
+  PyObject* o = nullptr;
+  (void)PyWeakref_GetRef(weak, &o);  // fails only for what is no weak reference
+  return PyRef<>::steal(o);
+#else
+  PyObject* o = PyWeakref_GetObject(weak);
+  return o == Py_None ? PyRef<>() : PyRef<>::borrow(o);
+#endif
+}
 inline PyObject* none() noexcept { return new_ref(Py_None); }
 inline PyRef<> none_ref() noexcept { return PyRef<>::borrow(Py_None); }
 

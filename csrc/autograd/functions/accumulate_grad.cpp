@@ -48,8 +48,8 @@ Variable* leaf_of(const AccumulateGrad* self) {
 
 void accumulate_into_orphan(AccumulateGrad* self, const Variable* g) {
   if (!self->orphaned_grad) return;
-  PyRef<> grad = PyRef<>::borrow(PyWeakref_GetObject(self->orphaned_grad.get()));
-  if (grad.get() == Py_None) return;
+  PyRef<> grad = weak_target(self->orphaned_grad.get());
+  if (!grad) return;
   if (as_variable(grad.get())->is_volatile && g->is_volatile) add_in_place(as_variable(grad.get()), g->data.get());
 }
 
