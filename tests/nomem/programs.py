@@ -272,7 +272,7 @@ def matrix_unchanged(t, done):
 def tensor_construct(data):
     FloatTensor(data)
     FloatTensor(2, 1, 1, 1)
-    FloatTensor(np.ones(3))
+    FloatTensor(np.array([1.0, 1.0, 1.0]))
 
 
 @program(matrix, matrix_unchanged)
