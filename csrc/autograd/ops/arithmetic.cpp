@@ -75,9 +75,9 @@ PyRef<Tensor> power(Call& c) {
 
 void power_backward(Backward& b) {
   Value g = b.grad(), exponent = b.value(1);
-  double e;
   if (b.needs(0)) {
-    if (exact_number(exponent.object(), &e)) {
+    if (exponent.is_constant()) {
+      double e = b.number(1);
       // e = 0 apart: x^(e-1) is infinite at 0.
       if (e == 0) {
         b.set(0, zeros_like(g));

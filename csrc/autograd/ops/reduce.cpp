@@ -145,7 +145,11 @@ std::span<const Row> sum_family_rows() {
        .backward =
            [](Backward& b) {
              Reduction r = reduction_of(b);
-             b.set(0, to_input(b.grad() / static_cast<double>(r.count), r, b.sizes(0)));
+             double n = static_cast<double>(r.count);
+             Value g = b.grad();
+             // Half ends at 65504: a larger count must not become infinite.
+             g = g.dtype() == DType::Half && n > 1 ? g * (1 / n) : g / n;
+             b.set(0, to_input(std::move(g), r, b.sizes(0)));
            },
        .uses = {in(1)},
        .flags = kReduceToNumber | kKeepSizes},
