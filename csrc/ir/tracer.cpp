@@ -21,6 +21,13 @@ struct TraceState {
   std::vector<PyRef<Variable>> captures;
   std::vector<PyRef<Let>> lets;
   std::unordered_map<const Variable*, Known> known;
+  // Results by the node that made them: a backward that is traced unpacks Variables that died before. The nodes are
+  // held, so that an address means one of them.
+  struct Edges {
+    PyRef<Node> node;
+    std::vector<std::pair<uint32_t, PyRef<Local>>> locals;
+  };
+  std::unordered_map<const Node*, Edges> nodes;
 };
 
 // The states of one thread, innermost last.
@@ -51,7 +58,21 @@ thread_local ThreadStack thread_stack;
 
 void know(TraceState& s, Variable* v, PyRef<Local> local) {
   v->is_traced = true;
+  if (v->grad_fn) {
+    TraceState::Edges& edges = s.nodes[v->grad_fn.get()];
+    if (!edges.node) edges.node = v->grad_fn.copy();
+    edges.locals.emplace_back(v->output_nr, local.copy());
+  }
   s.known.insert_or_assign(v, TraceState::Known{std::move(local), v->version()});
+}
+
+// The local of the result that `v` is another Variable for, or nullptr.
+Local* local_of_node(const TraceState& s, const Variable* v) {
+  auto it = s.nodes.find(v->grad_fn.get());
+  if (it == s.nodes.end()) return nullptr;
+  for (auto& [nr, local] : it->second.locals)
+    if (nr == v->output_nr) return local.get();
+  return nullptr;
 }
 
 void forget_everywhere(Variable* v) noexcept {
@@ -75,6 +96,10 @@ Local* local_of(TraceState& s, Variable* v, const char* op) {
           "traced, and is at %lld now. Write it through the traced Variable itself",
           op, describe(v).c_str(), static_cast<long long>(it->second.version), static_cast<long long>(v->version()));
     return it->second.local.get();
+  }
+  if (Local* local = v->grad_fn ? local_of_node(s, v) : nullptr) {
+    know(s, v, PyRef<Local>::borrow(local));
+    return local;
   }
   if (!s.options.capture) {
     const char* remedy = !v->grad_fn ? "Make it an input of the trace, or trace with capture=True"

@@ -56,6 +56,25 @@ def cross_entropy(x, target, *options):
     return nll_loss(log_softmax(x, 1), target, *options)
 
 
+def class_weights(x, target, weight, size_average, ignore_index):
+    used = target != ignore_index
+    w = (np.ones(x.shape[1], x.dtype) if weight is None else weight)[np.where(used, target, 0)] * used
+    return np.expand_dims((w / w.sum() if size_average else w), 1).astype(x.dtype)
+
+
+def nll_loss_backward(g, target, weight, sizes, size_average, ignore_index):
+    w = class_weights(np.zeros(sizes, g.dtype), target, weight, size_average, ignore_index)
+    index = np.expand_dims(np.where(target == ignore_index, 0, target), 1)
+    onehot = np.zeros(sizes, g.dtype)
+    np.put_along_axis(onehot, index, 1, 1)
+    return -g * w * onehot
+
+
+def cross_entropy_backward(g, x, target, weight, *options):
+    softmax = g * class_weights(x, target, weight, *options) * np.exp(log_softmax(x, 1))
+    return softmax + nll_loss_backward(g, target, weight, x.shape, *options)
+
+
 def averaged(f):
     def loss(x, t, size_average=True):
         terms = f(x - t)
@@ -113,6 +132,7 @@ SAMPLES = [
         sample(real(3, 4)),
         reference=lambda x, *_: x,
     ),
+    op("dropout_mask", sample(real(3, 4), 0), reference=lambda x, p: np.ones_like(x)),
     op(
         "softmax",
         sample(real(3, 4)),
@@ -132,6 +152,24 @@ SAMPLES = [
     ),
     op("nll_loss", *LOSSES, reference=nll_loss),
     op("cross_entropy", *LOSSES, reference=cross_entropy),
+    op(
+        "nll_loss_backward",
+        sample(real(1), CLASSES, None, (3, 4), True, -100),
+        sample(real(1), IGNORED, WEIGHT, (3, 4), False, -1),
+        reference=nll_loss_backward,
+    ),
+    op(
+        "cross_entropy_backward",
+        sample(real(1), real(3, 4), CLASSES, None, True, -100),
+        sample(real(1), real(3, 4), IGNORED, WEIGHT, True, -1),
+        reference=cross_entropy_backward,
+    ),
+    op(
+        "class_weights",
+        sample(real(3, 4), CLASSES, None, True, -100),
+        sample(real(3, 4), IGNORED, WEIGHT, False, -1),
+        reference=class_weights,
+    ),
     op("mse_loss", *DIFFERENCES, reference=averaged(np.square)),
     op("l1_loss", sample(positive(3, 4), real(3, 4, high=0.1)), reference=averaged(np.abs)),
     op(

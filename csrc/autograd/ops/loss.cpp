@@ -192,13 +192,38 @@ double as_number(const Value& v) {
 
 void nll_loss_backward(Backward& b) {
   Value g = b.grad(), target = b.value(1), weight = b.value(2);
-  double total = as_number(b.output(1));
-  auto gradient = [&](double factor) {
-    return nll_gradient(b.sizes(0), b.dtype(0), target.tensor(), optional(weight), b.boolean(3), b.integer(4), total,
-                        factor);
-  };
-  if (b.recording()) b.set(0, g * constant_operand(b, gradient(1)));
-  else b.set(0, Value(gradient(as_number(g))));
+  if (b.recording()) {
+    b.set(0, call<"nll_loss_backward">(g, target, weight, b.sizes(0), b.value(3), b.value(4)));
+    return;
+  }
+  b.set(0, Value(nll_gradient(b.sizes(0), b.dtype(0), target.tensor(), optional(weight), b.boolean(3), b.integer(4),
+                              as_number(b.output(1)), as_number(g))));
+}
+
+// The sum of the weights of the targets that count, which the mean divides by.
+double total_weight(const ClassLoss& l) {
+  double total = 0;
+  const int64_t* target = l.target->ptr<int64_t>();
+  with_float(l.x.tensor->dtype, [&]<class T>() {
+    const T* w = l.weights<T>();
+    for (int64_t i = 0; i < l.target->numel; ++i)
+      if (target[i] != l.ignore_index) total += w ? static_cast<double>(w[target[i]]) : 1.0;
+  });
+  return total;
+}
+
+Outputs nll_loss_backward_forward(Call& c) {
+  Tensor *g = c.tensor(0), *target = c.tensor(1), *weight = c.optional_tensor(2);
+  Sizes sizes = c.ints(3);
+  PyRef<Tensor> shape = new_tensor(g->dtype == DType::Half ? DType::Float : g->dtype, sizes);
+  ClassLoss l("nll_loss", shape.get(), target, weight, c.boolean(4), c.integer(5));
+  double factor = *to_dtype(g, DType::Double)->ptr<double>();
+  return nll_gradient(sizes, g->dtype, target, weight, c.boolean(4), c.integer(5), total_weight(l), factor);
+}
+void nll_loss_backward_backward(Backward& b) {
+  Value gg = b.grad(), one = constant_operand(b, new_full(gg.dtype(), b.sizes(0), 1));
+  Value slope = call<"nll_loss_backward">(one, b.value(1), b.value(2), b.value(3), b.value(4), b.value(5));
+  b.set(0, call<"reshape">(call<"sum">(gg * slope, nullptr, false), b.sizes(0)));
 }
 
 Outputs cross_entropy_forward(Call& c) {
@@ -235,33 +260,68 @@ PyRef<Tensor> row_weights(const ClassLoss& l, double total, DType dtype) {
   return to_dtype(out.get(), dtype);
 }
 
-void cross_entropy_backward(Backward& b) {
-  Value g = b.grad(), x = b.value(0), target = b.value(1), weight = b.value(2);
-  bool average = b.boolean(3);
-  int64_t ignore = b.integer(4);
-  double total = as_number(b.output(2));
-  ClassLoss l("cross_entropy", x.tensor(), target.tensor(), optional(weight), average, ignore);
-  if (b.recording()) {
-    // weight (softmax(x) - onehot(target)), row by row
-    Value weights = constant_operand(b, row_weights(l, total, x.dtype()));
-    Sizes sizes(x.sizes().begin(), x.sizes().end());
-    Value onehot = constant_operand(
-        b, nll_gradient(sizes, x.dtype(), target.tensor(), optional(weight), average, ignore, total, 1));
-    b.set(0, g * (call<"softmax">(x, 1) * weights + onehot));
-    return;
-  }
-  Value log_sums = b.output(1);
+// The gradient of cross_entropy for a gradient `g` of the loss: g weight (softmax(x) - onehot(target)), row by row.
+PyRef<Tensor> cross_entropy_gradient(const ClassLoss& l, const Tensor* log_sums, double total, double g, DType dtype) {
   PyRef<Tensor> dx = new_like(l.x.tensor.get());
-  double factor = as_number(g);
   {
     GilRelease unlocked(dx->numel);
     with_float(dx->dtype, [&]<class T>() {
-      kernels::cross_entropy_backward<T>(static_cast<T>(factor), l.x.tensor->ptr<T>(), l.target->ptr<int64_t>(),
-                                         l.weights<T>(), ignore, average, l.x.rows, l.x.columns,
-                                         log_sums.tensor()->ptr<T>(), total, dx->ptr<T>());
+      kernels::cross_entropy_backward<T>(static_cast<T>(g), l.x.tensor->ptr<T>(), l.target->ptr<int64_t>(),
+                                         l.weights<T>(), l.ignore_index, l.size_average, l.x.rows, l.x.columns,
+                                         log_sums->ptr<T>(), total, dx->ptr<T>());
     });
   }
-  b.set(0, Value(Rows::restore(std::move(dx), 1, x.dtype())));
+  return Rows::restore(std::move(dx), 1, dtype);
+}
+
+void cross_entropy_backward(Backward& b) {
+  Value g = b.grad(), x = b.value(0), target = b.value(1), weight = b.value(2);
+  if (b.recording()) {
+    b.set(0, call<"cross_entropy_backward">(g, x, target, weight, b.value(3), b.value(4)));
+    return;
+  }
+  ClassLoss l("cross_entropy", x.tensor(), target.tensor(), optional(weight), b.boolean(3), b.integer(4));
+  Value log_sums = b.output(1);
+  b.set(0, Value(cross_entropy_gradient(l, log_sums.tensor(), as_number(b.output(2)), as_number(g), x.dtype())));
+}
+
+Outputs cross_entropy_backward_forward(Call& c) {
+  Tensor *g = c.tensor(0), *x = c.tensor(1);
+  ClassLoss l("cross_entropy", x, c.tensor(2), c.optional_tensor(3), c.boolean(4), c.integer(5));
+  DType dtype = l.x.tensor->dtype;
+  // What the forward has kept, again: its own kernel gives the same bits.
+  PyRef<Tensor> loss = single(dtype), total = single(DType::Double), log_sums = new_tensor(dtype, {&l.x.rows, 1});
+  int64_t bad = 0;
+  {
+    GilRelease unlocked(l.x.tensor->numel);
+    with_float(dtype, [&]<class T>() {
+      bad = kernels::cross_entropy(l.x.tensor->ptr<T>(), l.target->ptr<int64_t>(), l.weights<T>(), l.ignore_index,
+                                   l.size_average, l.x.rows, l.x.columns, loss->ptr<T>(), log_sums->ptr<T>(),
+                                   total->ptr<double>());
+    });
+  }
+  l.refuse(c.name(), bad);
+  double factor = *to_dtype(g, DType::Double)->ptr<double>();
+  return cross_entropy_gradient(l, log_sums.get(), *total->ptr<double>(), factor, x->dtype);
+}
+
+Outputs class_weights_forward(Call& c) {
+  ClassLoss l("class_weights", c.tensor(0), c.tensor(1), c.optional_tensor(2), c.boolean(3), c.integer(4));
+  return row_weights(l, total_weight(l), c.tensor(0)->dtype);
+}
+
+void cross_entropy_backward_backward(Backward& b) {
+  Value gg = b.grad(), g = b.value(0), x = b.value(1), target = b.value(2), weight = b.value(3);
+  if (b.needs(0)) {
+    Value one = constant_operand(b, new_full(gg.dtype(), g.sizes(), 1));
+    Value slope = call<"cross_entropy_backward">(one, x, target, weight, b.value(4), b.value(5));
+    b.set(0, call<"reshape">(call<"sum">(gg * slope, nullptr, false),
+                             Sizes(g.sizes().begin(), g.sizes().end())));
+  }
+  if (!b.needs(1)) return;
+  Value s = call<"softmax">(x, 1), w = call<"class_weights">(x, target, weight, b.value(4), b.value(5));
+  Value inner = call<"sum">(gg * s, 1, true);
+  b.set(1, g * (w * (s * (gg - inner))));
 }
 
 // ---- differences --------------------------------------------------------------------------------------------------
@@ -345,7 +405,7 @@ void smooth_l1_loss_backward(Backward& b) {
 }  // namespace
 
 std::vector<Row> loss_rows() {
-  constexpr uint32_t kConstants = in(1) | in(2) | in(3) | in(4);
+  constexpr uint32_t kConstants = in(1) | in(2) | in(3) | in(4), kAll = in(0) | kConstants | in(5);
   return {
       {"softmax(Tensor input, int? dim=None)",
        "exp(x) / sum(exp(x)) along dim; by default along dimension 0 of a 1-d or 3-d input, 1 of a 2-d or 4-d one.",
@@ -376,6 +436,24 @@ std::vector<Row> loss_rows() {
        .uses = {in(0) | kConstants | out(1) | out(2)},
        .flags = kNoMethod,
        .hidden_outputs = 2},
+      {.signature = "nll_loss_backward(Tensor grad, Tensor target, Tensor? weight, ints sizes, bool size_average, "
+                    "int ignore_index)",
+       .doc = "The gradient of nll_loss for an input of `sizes`.",
+       .forward = nll_loss_backward_forward,
+       .backward = nll_loss_backward_backward,
+       .uses = {in(1) | in(2) | in(3) | in(4) | in(5)},
+       .flags = kKeepSizes | kHidden},
+      {.signature = "cross_entropy_backward(Tensor grad, Tensor input, Tensor target, Tensor? weight, bool size_average, "
+                    "int ignore_index)",
+       .doc = "The gradient of cross_entropy.",
+       .forward = cross_entropy_backward_forward,
+       .backward = cross_entropy_backward_backward,
+       .uses = {kAll, kAll},
+       .flags = kHidden},
+      {.signature = "class_weights(Tensor input, Tensor target, Tensor? weight, bool size_average, int ignore_index)",
+       .doc = "What each target weighs in cross_entropy, in a size that broadcasts against input.",
+       .forward = class_weights_forward,
+       .flags = kHidden},
       {"mse_loss(Tensor input, Tensor target, bool size_average=True)",
        "The mean (or sum) of (input - target)^2, of size (1,).",
        mse_loss_forward,

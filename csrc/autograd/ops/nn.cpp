@@ -247,6 +247,19 @@ Outputs dropout_forward(Call& c) {
   else kernels::dropout(default_generator(), p, x->ptr<double>(), out->ptr<double>(), mask->ptr<double>(), x->numel);
   return {to_dtype(out.get(), input->dtype), to_dtype(mask.get(), input->dtype)};
 }
+// Drawn as dropout draws it: dropout(x) is x times this.
+Outputs dropout_mask_forward(Call& c) {
+  Tensor* input = c.tensor(0);
+  double p = c.number(1);
+  if (!(p >= 0 && p <= 1)) value_error("dropout probability has to be between 0 and 1, but got %S", c.args[1]);
+  PyRef<Tensor> ones = new_full(input->dtype == DType::Double ? DType::Double : DType::Float, input->sizes(), 1);
+  if (p == 0) return to_dtype(ones.get(), input->dtype);
+  PyRef<Tensor> out = new_like(ones.get()), mask = new_like(ones.get());
+  if (ones->dtype == DType::Float)
+    kernels::dropout(default_generator(), p, ones->ptr<float>(), out->ptr<float>(), mask->ptr<float>(), ones->numel);
+  else kernels::dropout(default_generator(), p, ones->ptr<double>(), out->ptr<double>(), mask->ptr<double>(), ones->numel);
+  return to_dtype(mask.get(), input->dtype);
+}
 void dropout_backward(Backward& b) {
   Value mask = b.output(1);
   b.set(0, mask.sizes() == b.grad().sizes() ? b.grad() * mask : b.grad());
@@ -290,6 +303,10 @@ std::span<const Row> nn_rows() {
          .uses = {out(1)},
          .flags = kNoMethod,
          .hidden_outputs = 1},
+        {.signature = "dropout_mask(Tensor input, Scalar p)",
+         .doc = "What dropout multiplies an input of this size by: 0 with probability p, else 1 / (1 - p).",
+         .forward = dropout_mask_forward,
+         .flags = kHidden},
     };
     std::vector<Row> losses = loss_rows();
     all.insert(all.end(), losses.begin(), losses.end());

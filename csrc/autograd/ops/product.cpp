@@ -91,7 +91,7 @@ void cumprod_backward(Backward& b) {
     return;
   }
   int dim = wrap_dim(b.integer(1), static_cast<int>(sizes.size()));
-  if (!has_zero(x)) {
+  if (!b.recording() && !has_zero(x)) {  // a graph must not depend on the values
     b.set(0, call<"reverse_cumsum">(g * b.output(), dim) / x);
     return;
   }

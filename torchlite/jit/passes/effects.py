@@ -15,11 +15,7 @@ def is_pure(let: Any) -> bool:
         return let.args[2].value is False
     if let.name == "Embedding":  # with max_norm it writes its weight
         return all(a.value is None for a, p in zip(let.args, let.op.params, strict=True) if p == "max_norm")
-    return let.name not in WRITERS
-
-
-# Operations that write their arguments.
-WRITERS = frozenset({"SgdStep", "AdamStep"})
+    return let.name != "DropoutMask"
 
 
 def substitute(args: tuple, names: dict) -> tuple:
