@@ -82,7 +82,9 @@ extern PyTypeObject VariableBase_Type;
 // (`_VariableBase` itself until then).
 extern PyTypeObject* variable_class;
 
-inline bool is_variable(PyObject* o) { return PyObject_TypeCheck(o, &VariableBase_Type); }
+inline bool is_variable(PyObject* o) {
+  return Py_TYPE(o) == variable_class || PyObject_TypeCheck(o, &VariableBase_Type);
+}
 inline Variable* as_variable(PyObject* o) { return static_cast<Variable*>(o); }
 
 // ---- making Variables (instances of `variable_class`; each throws PyError) -----------------------------------------

@@ -77,7 +77,11 @@ extern PyTypeObject TensorTypes[kDTypes];
 // torch.Size: a tuple of ints.
 extern PyTypeObject Size_Type;
 
-inline bool is_tensor(PyObject* o) { return PyObject_TypeCheck(o, &TensorBase_Type); }
+inline bool is_tensor(PyObject* o) {
+  // Nearly every tensor is of one of the eight classes itself.
+  PyTypeObject* type = Py_TYPE(o);
+  return (type >= TensorTypes && type < TensorTypes + kDTypes) || PyObject_TypeCheck(o, &TensorBase_Type);
+}
 inline Tensor* as_tensor(PyObject* o) { return static_cast<Tensor*>(o); }
 
 // ---- making tensors (each throws PyError) -------------------------------------------------------------------------

@@ -72,7 +72,7 @@ void add_composite(PyTypeObject* type, PyMethodDef* def) {
 
 // ---- number slots -------------------------------------------------------------------------------------------------
 
-inline bool is_operand(PyObject* o) { return Py_TYPE(o) == variable_class || is_variable(o) || is_tensor(o); }
+inline bool is_operand(PyObject* o) { return is_variable(o) || is_tensor(o); }
 
 // a (op) b, where the first and last tensor parameters of `op` are the operands.
 PyObject* binary(const Op& op, PyObject* a, PyObject* b) {

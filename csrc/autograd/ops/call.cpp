@@ -64,7 +64,7 @@ inline void scan(const Op& op, PyObject* const* args, Scan& s) {
     PyObject* a = args[i];
     s.raw[i] = a;
     if (!((op.tensor_mask >> i) & 1)) continue;
-    if (Py_TYPE(a) == variable_class || is_variable(a)) {
+    if (is_variable(a)) {
       Variable* v = as_variable(a);
       s.variables |= 1u << i;
       s.add(v);
