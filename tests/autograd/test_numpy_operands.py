@@ -226,6 +226,23 @@ def test_an_index_that_selects_nothing_gives_zeros():
         assert values(x.grad) == [0, 0, 0, 0]
 
 
+@pytest.mark.parametrize("shapes", [((2,), (1,)), ((1,), (2,)), ((1,), (1,)), ((2, 3), (3,)), ((2, 3), (1, 1))], ids=str)
+def test_a_distance_of_broadcast_operands_has_gradients_of_their_sizes(shapes):
+    a, b = leaf(np.full(shapes[0], 2.0)), leaf(np.full(shapes[1], 5.0))
+    n = np.prod(np.broadcast_shapes(*shapes))
+    a.dist(b).backward()
+    for v, sign in ((a, -1), (b, 1)):
+        np.testing.assert_allclose(array(v.grad), np.full(v.data.size(), sign * n / v.data.numel() / np.sqrt(n)))
+
+
+def test_a_mask_that_requires_grad_gets_none():
+    x, mask = constant([1.0, 2.0]), leaf([1.0, 0.0])
+    y = x.masked_fill(mask, 7.0)
+    assert values(y) == [7, 2]
+    y.sum().backward()
+    assert mask.grad is None
+
+
 # ---- indexing -----------------------------------------------------------------------------------------------------
 
 KEYS = {

@@ -231,7 +231,10 @@ std::span<const Row> compare_rows() {
       {.signature = "masked_fill(Tensor self, Tensor mask, Scalar value)",
        .doc = "self with `value` where mask is nonzero; mask broadcasts.",
        .forward = masked_fill_forward,
-       .backward = [](Backward& b) { b.set(0, call<"masked_fill">(b.grad(), b.value(1), 0)); },
+       .backward =
+           [](Backward& b) {
+             if (b.needs(0)) b.set(0, call<"masked_fill">(b.grad(), b.value(1), 0));
+           },
        .uses = {in(1)},
        .flags = kInPlace},
       {.signature = "clamp(Tensor self, Scalar? min=None, Scalar? max=None)",

@@ -198,7 +198,7 @@ std::span<const Row> sum_family_rows() {
              if (b.needs(1)) b.set(1, -g);
            },
        .uses = {in(0) | in(1) | in(2) | out(), in(0) | in(1) | in(2) | out()},
-       .flags = kReduceToNumber},
+       .flags = kReduceToNumber | kKeepSizes},
       {.signature = "logsumexp(Tensor self, any dim=None, bool keepdim=False)",
        .doc = "log(sum(exp(self))), without overflow.",
        .forward = [](Call& c) -> Outputs {
