@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import inspect
 import types
 import warnings
 from collections import OrderedDict
@@ -18,12 +20,40 @@ __all__ = ["Compiled", "compile", "jit", "trace"]
 
 MAX_TRACES = 64  # of one function; the least recently used goes
 
-_ATTRIBUTES = (bool, int, float, str, type(None), tuple)
-_signature = _C._variable_signature
+_trace_key = _C._trace_key
 
 
 def _is_module(obj: Any) -> bool:
     return hasattr(type(obj), "named_parameters") and "_modules" in getattr(obj, "__dict__", ())
+
+
+def _slots(fn: Any, cells: list, names: list, owners: list, seen: set) -> None:
+    """Collects where ``fn`` may find Modules: cells of its closure, global names, ``self``; also by the functions that
+    it finds in its closure or that are defined beside it.
+    """
+    owner = getattr(fn, "__self__", None)
+    if _is_module(owner):
+        owners.append(owner)
+    fn = inspect.unwrap(getattr(fn, "__func__", fn))
+    if isinstance(fn, functools.partial):
+        _slots(fn.func, cells, names, owners, seen)
+    if not isinstance(fn, types.FunctionType) or fn in seen:
+        return
+    seen.add(fn)
+    found = []
+    for cell in fn.__closure__ or ():
+        cells.append(cell)
+        with contextlib.suppress(ValueError):  # not bound yet
+            found.append(cell.cell_contents)
+    for name in fn.__code__.co_names:
+        value = fn.__globals__.get(name)
+        if _is_module(value):
+            names.append((fn.__globals__, name))
+        elif isinstance(value, types.FunctionType) and value.__module__ == fn.__module__:
+            found.append(value)
+    for value in found:
+        if isinstance(value, (types.FunctionType, types.MethodType, functools.partial)):
+            _slots(value, cells, names, owners, seen)
 
 
 def _modules_around(fn: Callable) -> Callable[[], list]:
@@ -33,69 +63,37 @@ def _modules_around(fn: Callable) -> Callable[[], list]:
     """
     if _is_module(fn):
         return lambda: [fn]
-    owner = getattr(fn, "__self__", None)
-    inner = inspected = getattr(fn, "__func__", fn)
-    while hasattr(inspected, "__wrapped__"):
-        inspected = inspected.__wrapped__
-    code = getattr(inspected, "__code__", None)
-    cells = getattr(inspected, "__closure__", None) or ()
-    names = [n for n in code.co_names if n in inspected.__globals__] if code is not None else ()
-    names = [n for n in names if not isinstance(inspected.__globals__[n], (types.ModuleType, type, types.FunctionType))]
-    if not cells and not names and not _is_module(owner):
-        return lambda: []
-    namespace = getattr(inner, "__globals__", {}) if inspected is inner else inspected.__globals__
+    cells: list = []
+    names: list = []
+    owners: list = []
+    _slots(fn, cells, names, owners, set())
+    if not cells and not names:
+        return lambda: owners
 
     def around() -> list:
-        found = [owner] if _is_module(owner) else []
+        found = list(owners)
         for cell in cells:
             try:
                 content = cell.cell_contents
-            except ValueError:  # not bound yet
+            except ValueError:
                 continue
             if _is_module(content):
                 found.append(content)
-        found += [namespace[n] for n in names if _is_module(namespace.get(n))]
+        for namespace, name in names:
+            if _is_module(content := namespace.get(name)):
+                found.append(content)
         return found
 
     return around
 
 
-def _scan(modules: list) -> tuple[list, list]:
-    """The parameters below ``modules``, each once, and the key of the rest: which modules, with which flags, and how
-    the parameters are shared between them.
-    """
-    parameters: list = []
-    places: dict[int, int] = {}
-    key: list = []
-    stack = modules[::-1]
-    seen = set()
-    while stack:
-        module = stack.pop()
-        if module is None or id(module) in seen:
-            continue
-        seen.add(id(module))
-        key.append(module)
-        own = module.__dict__
-        key += [value for value in own.values() if type(value) in _ATTRIBUTES]
-        for parameter in own["_parameters"].values():
-            if parameter is None:
-                key.append(None)
-                continue
-            place = places.setdefault(id(parameter), len(parameters))
-            if place == len(parameters):
-                parameters.append(parameter)
-            key.append(place)
-        stack += list(own["_modules"].values())[::-1]
-    return parameters, key
-
-
 class _Entry:
     """One trace: its lambda, the program that replays it, and the structure of its results."""
 
-    __slots__ = ("lam", "program", "spec", "single")
+    __slots__ = ("kept", "lam", "program", "single", "spec")
 
     def __init__(self, lam: Any, program: Any, spec: Any):
-        self.lam, self.program, self.spec = lam, program, spec
+        self.lam, self.program, self.spec, self.kept = lam, program, spec, None
         self.single = spec == ("v",)
 
 
@@ -127,20 +125,18 @@ class Compiled:
         return outputs[0] if entry.single else unflatten(entry.spec, iter(outputs))
 
     def _entry(self, args: tuple, kwargs: dict) -> tuple[_Entry, list]:
-        inputs: list = []
-        modules = self._around()
-        spec = flatten(args, inputs, "arguments of a jit function", modules)
-        named = flatten(kwargs, inputs, "arguments of a jit function", modules) if kwargs else None
-        n_arguments = len(inputs)
-        if modules:
-            parameters, state = _scan(modules)
-            inputs += parameters
-            key = (spec, named, _C._is_grad_enabled(), *state, *map(_signature, inputs))
-        else:
-            key = (spec, named, _C._is_grad_enabled(), *map(_signature, inputs))
+        try:
+            key, inputs, kept = _trace_key(self._around(), args, kwargs)
+        except TypeError:
+            flatten((args, kwargs), [], "arguments of a jit function", True)  # says it better
+            raise
         entry = self._cache.get(key)
         if entry is None:
-            entry = self._trace(spec, named, inputs, n_arguments)
+            leaves: list = []
+            spec = flatten(args, leaves, "arguments of a jit function", True)
+            named = flatten(kwargs, leaves, "arguments of a jit function", True) if kwargs else None
+            entry = self._trace(spec, named, inputs, len(leaves))
+            entry.kept = kept
             if len(self._cache) >= MAX_TRACES:
                 name = getattr(self._fn, "__qualname__", type(self._fn).__qualname__)
                 warnings.warn(
@@ -185,7 +181,7 @@ class Compiled:
 
     def _compare(self, entry: _Entry, outputs: tuple, args: tuple, kwargs: dict, state: Any) -> None:
         leaves: list = []
-        spec = flatten((args, kwargs), leaves, "arguments of a jit function", [])
+        spec = flatten((args, kwargs), leaves, "arguments of a jit function", True)
         after = torchlite.get_rng_state()
         torchlite.set_rng_state(state)
         again_args, again_kwargs = unflatten(spec, iter([alias(v) for v in leaves]))

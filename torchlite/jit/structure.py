@@ -58,10 +58,10 @@ class _Identity:
         return id(self.value) >> 4
 
 
-def flatten(obj: Any, leaves: list, what: str, modules: list | None = None) -> Any:
+def flatten(obj: Any, leaves: list, what: str, modules: bool = False) -> Any:
     """Appends the Variables in ``obj`` to ``leaves`` and returns the spec of the rest.
 
-    With ``modules``, Modules are allowed and appended to it. TypeError, in which ``what`` names the place, for anything
+    Modules are allowed if ``modules`` says so. TypeError, in which ``what`` names the place, for anything
     else.
     """
     if isinstance(obj, _C._VariableBase):
@@ -81,9 +81,9 @@ def flatten(obj: Any, leaves: list, what: str, modules: list | None = None) -> A
         return (kind, tuple(obj), *[flatten(element, leaves, what, modules) for element in obj.values()])
     elif isinstance(obj, _CONSTANTS):
         return _Constant(obj)
-    elif modules is not None and hasattr(obj, "_parameters") and hasattr(obj, "_modules"):
-        modules.append(obj)
-        return _Identity(obj)
+    elif hasattr(obj, "_parameters") and hasattr(obj, "_modules"):
+        if modules:
+            return _Identity(obj)
     elif callable(obj) and not isinstance(obj, _C._TensorBase):
         return _Identity(obj)
     hint = "; wrap it in a Variable" if isinstance(obj, _C._TensorBase) or hasattr(obj, "__array_interface__") else ""
