@@ -1,11 +1,18 @@
 #include "ir/interpreter.h"
 
+#include <algorithm>
 #include <unordered_map>
 
 #include "autograd/engine.h"
 #include "autograd/observer.h"
 
 namespace torchlite::ir {
+
+// Note [Buffer reuse]
+// An operation that has an in-place form may write its result over its first tensor, if that is dead afterwards, has the
+// type of the result, and nobody else can see its memory: the program alone holds the tensor, and the tensor alone its
+// storage. The first two are known when the program is compiled, the others are reference counts when it runs. Inputs,
+// captures and whatever was given out have other owners, so they are never written.
 
 namespace {
 
@@ -27,6 +34,8 @@ class Compiler {
 
  private:
   void bind(PyObject* locals) {
+    for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(locals); ++k)
+      types_.push_back(as<Local>(PyTuple_GET_ITEM(locals, k))->type.get());
     for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(locals); ++k)
       if (!slots_.emplace(as<Local>(PyTuple_GET_ITEM(locals, k)), next_++).second)
         runtime_error("run: a local is bound twice: check() names it");
@@ -96,10 +105,20 @@ class Compiler {
       p_.instructions[i].first_dead = static_cast<uint32_t>(p_.dead.size());
       p_.instructions[i].n_dead = static_cast<uint32_t>(dead[i].size());
       p_.dead.insert(p_.dead.end(), dead[i].begin(), dead[i].end());
+      p_.instructions[i].reused = reused_argument(p_.instructions[i], dead[i]);
     }
   }
 
+  int32_t reused_argument(const Program::Instruction& in, const std::vector<uint32_t>& dead) const {
+    if (!in.op || !(in.op->row->flags & kInPlace) || in.n_results != 1) return -1;
+    int32_t self = in.op->self_index;
+    int64_t slot = p_.operands[in.first_arg + static_cast<uint32_t>(self)].slot;
+    if (slot < static_cast<int64_t>(p_.n_params) || std::find(dead.begin(), dead.end(), slot) == dead.end()) return -1;
+    return same_type(types_[static_cast<size_t>(slot)], types_[in.first_result]) ? self : -1;
+  }
+
   Program& p_;
+  std::vector<const TensorType*> types_;  // by slot
   std::unordered_map<const Local*, uint32_t> slots_;
   uint32_t next_ = 0;
 };
@@ -182,11 +201,17 @@ class Frame {
       if (list) keep = std::move(list);
     }
     if (plain_) {
-      Outputs outputs = torchlite::run_forward(*in.op, args);
+      Call call{*in.op, args, in.reused >= 0 && is_free(args[in.reused]) ? as_tensor(args[in.reused]) : nullptr};
+      Outputs outputs = in.op->row->forward(call);
       for (uint32_t k = 0; k < in.n_results; ++k) slots_[in.first_result + k] = std::move(outputs.v[k]);
       return;
     }
     store(in, call_op(*in.op, args));
+  }
+
+  static bool is_free(PyObject* o) {
+    const Tensor* t = as_tensor(o);
+    return Py_REFCNT(t) == 1 && Py_REFCNT(t->storage.object()) == 1 && t->contiguous && t->device() == kCPU;
   }
 
   void apply_function(const Program::Instruction& in) {
@@ -265,7 +290,13 @@ PyObject* program_call(PyObject* o, PyObject* const* inputs, Py_ssize_t n) {
   return guard([&]() -> PyObject* { return run_program(as<Program>(o), inputs, n).release(); });
 }
 
+PyObject* program_run_plain(PyObject* o, PyObject* const* inputs, Py_ssize_t n) {
+  return guard([&]() -> PyObject* { return run_program(as<Program>(o), inputs, n, true).release(); });
+}
+
 PyMethodDef program_methods[] = {
+    {"run_plain", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(program_run_plain)), METH_FASTCALL,
+     "run_plain(*inputs) -> tuple\n\nrun() without a graph: the results are leaves."},
     {"run", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(program_call)), METH_FASTCALL,
      "run(*inputs) -> tuple\n\nRuns the lambda on Variables or tensors, one per parameter that is not captured. The "
      "results are Variables. RuntimeError for inputs of another number, type, device or size."},
@@ -309,7 +340,7 @@ Program* program_of(Lambda* lambda) {
   return as<Program>(lambda->program.get());
 }
 
-PyRef<> run_program(const Program* p, PyObject* const* inputs, Py_ssize_t n) {
+PyRef<> run_program(const Program* p, PyObject* const* inputs, Py_ssize_t n, bool plain) {
   require_inputs(p, inputs, n);
   PyObject* captures = p->captures.get();
   Py_ssize_t n_captures = PyTuple_GET_SIZE(captures);
@@ -322,7 +353,7 @@ PyRef<> run_program(const Program* p, PyObject* const* inputs, Py_ssize_t n) {
   for (Py_ssize_t i = 0; i < n; ++i) look(inputs[i]);
   for (Py_ssize_t i = 0; i < n_captures; ++i) look(PyTuple_GET_ITEM(captures, i));
   // Results of a replay are what the calls themselves would give: volatile, of the graph, or without one.
-  bool plain = !call_observer && (any_volatile || !grad_enabled || !any_variable);
+  plain = plain || (!call_observer && (any_volatile || !grad_enabled || !any_variable));
   Frame frame(p, plain);
   for (Py_ssize_t i = 0; i < n; ++i) frame.set(static_cast<uint32_t>(i), inputs[i]);
   for (Py_ssize_t i = 0; i < n_captures; ++i) frame.set(static_cast<uint32_t>(n + i), PyTuple_GET_ITEM(captures, i));

@@ -16,6 +16,7 @@ struct Program : PyObject {
     uint32_t first_arg, n_args;        // in `args`
     uint32_t first_result, n_results;  // results have consecutive slots
     uint32_t first_dead, n_dead;       // in `dead`
+    int32_t reused;                    // the argument whose memory the result may take (Note [Buffer reuse]), or -1
   };
   struct Operand {
     int64_t slot;        // >= 0: a value; -1: `constant`; -2: a list, `first` and `count` in `operands`
@@ -41,8 +42,9 @@ Program* program_of(Lambda* lambda);
 
 // Runs the program on Variables: gradients flow through it as through the calls that were traced. The captures are
 // added behind `inputs`. Refuses, naming both sides, inputs that differ from the parameters in number, type, place or
-// size. Where no input or capture requires grad and nothing is being traced, it runs on plain tensors.
-PyRef<> run_program(const Program* program, PyObject* const* inputs, Py_ssize_t n);
+// size. Where no input or capture requires grad and nothing is being traced, it runs on plain tensors; with `plain` it
+// does so in any case, and the results have no history.
+PyRef<> run_program(const Program* program, PyObject* const* inputs, Py_ssize_t n, bool plain = false);
 
 void init_interpreter(PyObject* module);
 

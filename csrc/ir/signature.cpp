@@ -205,8 +205,7 @@ PyObject* trace_key(PyObject*, PyObject* const* args, Py_ssize_t n) {
     Key key;
     key.add(args[1]);
     if (PyDict_GET_SIZE(args[2])) key.add(args[2]);
-    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(args[0]); ++i)
-      key.module(PyRef<>::borrow(PyList_GET_ITEM(args[0], i)));
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(args[0]); ++i) key.module(PyRef<>::borrow(PyList_GET_ITEM(args[0], i)));
     return key.finish().release();
   });
 }

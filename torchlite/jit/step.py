@@ -37,7 +37,7 @@ class _Plan:
         # Some fused operations have a fused gradient that isn't an operation itself. Their derivative as a lambda is
         # as right but rounds elsewhere and takes longer, so the engine runs these.
         state = torchlite.get_rng_state()
-        ours = program.run(*inputs)
+        ours = program.run_plain(*inputs)
         torchlite.set_rng_state(state)
         theirs = self._engine(inputs)
         torchlite.set_rng_state(state)
@@ -51,7 +51,7 @@ class _Plan:
 
     def run(self, inputs: list) -> tuple:
         """The loss, then the gradients of the parameters at ``places``."""
-        return self._engine(inputs) if self.program is None else self.program.run(*inputs)
+        return self._engine(inputs) if self.program is None else self.program.run_plain(*inputs)
 
 
 class CompiledStep:

@@ -315,8 +315,7 @@ void cross_entropy_backward_backward(Backward& b) {
   if (b.needs(0)) {
     Value one = constant_operand(b, new_full(gg.dtype(), g.sizes(), 1));
     Value slope = call<"cross_entropy_backward">(one, x, target, weight, b.value(4), b.value(5));
-    b.set(0, call<"reshape">(call<"sum">(gg * slope, nullptr, false),
-                             Sizes(g.sizes().begin(), g.sizes().end())));
+    b.set(0, call<"reshape">(call<"sum">(gg * slope, nullptr, false), Sizes(g.sizes().begin(), g.sizes().end())));
   }
   if (!b.needs(1)) return;
   Value s = call<"softmax">(x, 1), w = call<"class_weights">(x, target, weight, b.value(4), b.value(5));
@@ -443,8 +442,9 @@ std::vector<Row> loss_rows() {
        .backward = nll_loss_backward_backward,
        .uses = {in(1) | in(2) | in(3) | in(4) | in(5)},
        .flags = kKeepSizes | kHidden},
-      {.signature = "cross_entropy_backward(Tensor grad, Tensor input, Tensor target, Tensor? weight, bool size_average, "
-                    "int ignore_index)",
+      {.signature =
+           "cross_entropy_backward(Tensor grad, Tensor input, Tensor target, Tensor? weight, bool size_average, "
+           "int ignore_index)",
        .doc = "The gradient of cross_entropy.",
        .forward = cross_entropy_backward_forward,
        .backward = cross_entropy_backward_backward,

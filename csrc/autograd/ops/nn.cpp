@@ -257,7 +257,8 @@ Outputs dropout_mask_forward(Call& c) {
   PyRef<Tensor> out = new_like(ones.get()), mask = new_like(ones.get());
   if (ones->dtype == DType::Float)
     kernels::dropout(default_generator(), p, ones->ptr<float>(), out->ptr<float>(), mask->ptr<float>(), ones->numel);
-  else kernels::dropout(default_generator(), p, ones->ptr<double>(), out->ptr<double>(), mask->ptr<double>(), ones->numel);
+  else
+    kernels::dropout(default_generator(), p, ones->ptr<double>(), out->ptr<double>(), mask->ptr<double>(), ones->numel);
   return to_dtype(mask.get(), input->dtype);
 }
 void dropout_backward(Backward& b) {
