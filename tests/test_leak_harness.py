@@ -56,6 +56,52 @@ LEAKS = {
         def test_it(x):
             kept.append(Variable(np.ones(3)))
         """,
+    "a function of a graph": """
+        import numpy as np
+        from torchlite import Variable
+        from torchlite.autograd import Function
+        class Keeping(Function):
+            kept = []
+            @staticmethod
+            def forward(ctx, x):
+                Keeping.kept.append(ctx)
+                return x * 2
+            @staticmethod
+            def backward(ctx, g):
+                return g * 2
+        def test_it():
+            Keeping.apply(Variable(np.ones(3), requires_grad=True)).sum().backward()
+        """,
+    "bytes of the allocator": """
+        import numpy as np
+        from torchlite import Variable
+        class Hook:
+            kept = np.ones(0)
+            def __call__(self, gradient):
+                Hook.kept = np.concatenate([Hook.kept, gradient.data.numpy()])
+        x = Variable(np.ones(3), requires_grad=True)
+        x.register_hook(Hook())
+        total = []
+        def test_it():
+            (x * 2).sum().backward()
+            total.append((x * 2).data)
+        """,
+    "a callback that holds its graph": """
+        import numpy as np
+        from torchlite import Variable
+        x = Variable(np.ones(3), requires_grad=True)
+        def test_it():
+            y = x * 2
+            x.register_hook(lambda g, y=y: None)
+        """,
+    "a reference that traverse does not know": """
+        import ctypes
+        import numpy as np
+        from torchlite import Variable
+        def test_it():
+            y = Variable(np.ones(3), requires_grad=True) * 2
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(y.grad_fn))
+        """,
     "in a method": """
         kept = []
         class TestIt:
