@@ -1,6 +1,9 @@
 #define TORCHLITE_NUMPY_IMPORT
 #include "utils/numpy_api.h"
 
+#include <memory>
+#include <vector>
+
 #include "utils/errors.h"
 
 namespace torchlite {
@@ -17,60 +20,85 @@ PyObject* numpy_function(const char* name) {
 
 // ---- floating-point warnings ----------------------------------------------------------------------------------------
 
+// NumPy keeps its error state in a context variable. Setting and resetting the variable around a call allocates, so it
+// may fail halfway and leave the state switched; entering a context in which it is set already does neither, and takes
+// a few nanoseconds. A context can be entered once at a time, so those at rest are kept in a list: a second one is only
+// needed by a thread that comes by while another waits inside NumPy, or by a finalizer that runs there.
+
 namespace {
 
-// NumPy keeps its error state in a context variable. Setting the variable is ten times cheaper than np.errstate; where
-// a NumPy does not have it under this name, np.errstate does the same.
-struct ErrorState {
-  PyObject* variable = nullptr;
-  PyObject* ignore = nullptr;
-  PyObject* errstate = nullptr;
-  PyObject* keywords = nullptr;
-
-  ErrorState() {
-    keywords = check(Py_BuildValue("{s:s}", "all", "ignore")).release();
-    PyRef<> no_arguments = check(PyTuple_New(0));
-    PyRef<> umath = PyRef<>::steal(PyImport_ImportModule("numpy._core.umath"));
-    PyRef<> var, make;
-    if (umath) var = PyRef<>::steal(PyObject_GetAttrString(umath.get(), "_extobj_contextvar"));
-    if (var) make = PyRef<>::steal(PyObject_GetAttrString(umath.get(), "_make_extobj"));
-    if (make && PyContextVar_CheckExact(var.get())) ignore = PyObject_Call(make.get(), no_arguments.get(), keywords);
-    if (ignore) {
-      variable = var.release();
-    } else {
-      PyErr_Clear();  // a NumPy without these private names: the public way does the same, slower
-      errstate = numpy_function("errstate");
-    }
-  }
+struct QuietContexts {
+  PyObject* first = nullptr;  // never entered, only copied; null where this NumPy keeps its error state elsewhere
+  std::vector<PyObject*> at_rest;
 };
 
-const ErrorState& error_state() {
-  static const ErrorState state;
-  return state;
+// A context in which NumPy ignores floating-point errors, or null (with no exception set) where there is no such thing.
+PyRef<> make_quiet_context() {
+  PyRef<> umath = PyRef<>::steal(PyImport_ImportModule("numpy._core.umath"));
+  PyRef<> variable, make, ignore;
+  if (umath) variable = PyRef<>::steal(PyObject_GetAttrString(umath.get(), "_extobj_contextvar"));
+  if (variable) make = PyRef<>::steal(PyObject_GetAttrString(umath.get(), "_make_extobj"));
+  if (make && PyContextVar_CheckExact(variable.get())) {
+    PyRef<> keywords = check(Py_BuildValue("{s:s}", "all", "ignore"));
+    PyRef<> no_arguments = check(PyTuple_New(0));
+    ignore = PyRef<>::steal(PyObject_Call(make.get(), no_arguments.get(), keywords.get()));
+  }
+  if (!ignore) {
+    PyErr_Clear();  // a NumPy without these private names
+    return {};
+  }
+  PyRef<> context = check(PyContext_New());
+  check(PyContext_Enter(context.get()));
+  PyRef<> token = PyRef<>::steal(PyContextVar_Set(variable.get(), ignore.get()));
+  check(PyContext_Exit(context.get()));
+  if (!token) throw PyError();
+  return context;
+}
+
+QuietContexts& quiet_contexts() {
+  static QuietContexts* const contexts = [] {
+    auto made = std::make_unique<QuietContexts>();
+    made->first = make_quiet_context().release();
+    return made.release();  // for the life of the process
+  }();
+  return *contexts;
 }
 
 }  // namespace
 
 QuietNumpy::QuietNumpy() {
-  const ErrorState& s = error_state();
-  if (s.variable) {
-    token_ = check(PyContextVar_Set(s.variable, s.ignore));
-  } else {
+  QuietContexts& contexts = quiet_contexts();
+  if (!contexts.first) {
+    static PyObject* const errstate = numpy_function("errstate");
     PyRef<> no_arguments = check(PyTuple_New(0));
-    token_ = check(PyObject_Call(s.errstate, no_arguments.get(), s.keywords));
-    check(PyObject_CallMethod(token_.get(), "__enter__", nullptr));
+    PyRef<> keywords = check(Py_BuildValue("{s:s}", "all", "ignore"));
+    entered_ = check(PyObject_Call(errstate, no_arguments.get(), keywords.get()));
+    check(PyObject_CallMethod(entered_.get(), "__enter__", nullptr));
+    return;
   }
+  if (contexts.at_rest.empty()) {
+    entered_ = check(PyContext_Copy(contexts.first));
+    contexts.at_rest.reserve(contexts.at_rest.capacity() + 1);  // so that coming back to rest allocates nothing
+  } else {
+    entered_ = PyRef<>::steal(contexts.at_rest.back());
+    contexts.at_rest.pop_back();
+  }
+  check(PyContext_Enter(entered_.get()));
 }
 
 QuietNumpy::~QuietNumpy() {
   ErrorGuard keep;
-  const ErrorState& s = error_state();
-  if (s.variable) {
-    if (PyContextVar_Reset(s.variable, token_.get()) < 0) PyErr_Clear();  // a destructor cannot report
-  } else {
-    PyRef<> done = PyRef<>::steal(PyObject_CallMethod(token_.get(), "__exit__", "OOO", Py_None, Py_None, Py_None));
-    if (!done) PyErr_Clear();  // a destructor cannot report
+  QuietContexts& contexts = quiet_contexts();
+  if (contexts.first) {
+    // Entered last, by this thread; it fails only if code that ran inside entered a context and never left it.
+    if (PyContext_Exit(entered_.get()) < 0)
+      PyErr_WriteUnraisable(entered_.get());
+    else
+      contexts.at_rest.push_back(entered_.release());
+    return;
   }
+  PyRef<> done = PyRef<>::steal(PyObject_CallMethod(entered_.get(), "__exit__", "OOO", Py_None, Py_None, Py_None));
+  if (!done) PyErr_Clear();  // a destructor cannot report
 }
 
 }  // namespace torchlite

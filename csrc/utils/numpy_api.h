@@ -27,7 +27,7 @@ class QuietNumpy {
   QuietNumpy& operator=(const QuietNumpy&) = delete;
 
  private:
-  PyRef<> token_;  // of the context variable, or the np.errstate that was entered
+  PyRef<> entered_;  // a context, or an np.errstate
 };
 
 }  // namespace torchlite

@@ -1,9 +1,9 @@
 // Preloaded into Python by run.py: counts the allocations made on behalf of torchlite._C and fails the n-th.
 //
 // "On behalf of" means that a frame of the extension is on the C stack, so the interpreter's own allocations between
-// two calls into it are left alone. Two paths are watched: the interpreter's MEM and OBJ allocators, wrapped
-// by PyMem_SetAllocator, and operator new and the aligned allocators, interposed by symbol. Plain malloc is not: the interpreter's
-// small-object allocator and the C++ run time call it below those, and would count twice.
+// two calls into it are left alone. Two paths are watched: the interpreter's MEM and OBJ allocators, wrapped by
+// PyMem_SetAllocator, and operator new and the aligned allocators, interposed by symbol. Plain malloc is not: the
+// interpreter's small-object allocator and the C++ run time call it below those, and would count twice.
 //
 // Driven through ctypes: nomem_install(), nomem_arm(n, every), nomem_disarm() -> allocations seen.
 
@@ -11,16 +11,12 @@
 #include <execinfo.h>
 #include <link.h>
 
-#include <csignal>
-
 #include <cerrno>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <initializer_list>
 #include <new>
-
-#include <unistd.h>
 
 namespace {
 
@@ -71,31 +67,6 @@ bool must_fail() {
   if (!counts) return false;
   ++seen;
   return seen == fail_at || (persistent && seen > fail_at);
-}
-
-// Crashes that are the interpreter's own: named here by the function they happen in, and left out of the count.
-//   PyContextVar_Set   up to 3.13 drops a token without asking whether it was made
-constexpr const char* kNotOurs[] = {"PyContextVar_Set"};
-
-struct sigaction previous_action;
-
-void on_crash(int signal, siginfo_t* info, void* context) {
-  armed = false;
-#ifdef __x86_64__
-  auto pc = reinterpret_cast<void*>(static_cast<ucontext_t*>(context)->uc_mcontext.gregs[REG_RIP]);
-#else
-  void *pc = (void)context, nullptr;  // elsewhere every crash counts
-#endif
-  Dl_info where{};
-  if (dladdr(pc, &where) && where.dli_sname)
-    for (const char* name : kNotOurs)
-      if (!strcmp(where.dli_sname, name)) {
-        (void)!write(2, name, strlen(name));
-        (void)!write(2, " crashed\n", 9);
-        _exit(77);
-      }
-  sigaction(signal, &previous_action, nullptr);  // returning runs the instruction again, now for faulthandler
-  (void)info;
 }
 
 PyMemAllocatorEx& next(void* ctx) { return *static_cast<PyMemAllocatorEx*>(ctx); }
@@ -161,10 +132,6 @@ int nomem_install() {
   auto get = reinterpret_cast<Get>(dlsym(RTLD_DEFAULT, "PyMem_GetAllocator"));
   auto set = reinterpret_cast<Get>(dlsym(RTLD_DEFAULT, "PyMem_SetAllocator"));
   if (!get || !set || !dl_iterate_phdr(find_extension, nullptr)) return -1;
-  struct sigaction action {};
-  action.sa_sigaction = on_crash;
-  action.sa_flags = SA_SIGINFO;
-  sigaction(SIGSEGV, &action, &previous_action);
   void* warm[2];
   backtrace(warm, 2);          // its first call loads libgcc
   for (int domain : {1, 2}) {  // PYMEM_DOMAIN_MEM, PYMEM_DOMAIN_OBJ
