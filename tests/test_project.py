@@ -28,7 +28,8 @@ def test_every_folder_has_a_readme():
 
 
 def test_no_file_is_too_long():
-    long = {str(p.relative_to(ROOT)): n for p in sources() if (n := p.read_text().count("\n")) > MAX_LINES}
+    read = [path for path in sources() if path.suffix != ".pyi"]  # stubs are lists, most of them generated
+    long = {str(p.relative_to(ROOT)): n for p in read if (n := p.read_text().count("\n")) > MAX_LINES}
     assert long == {}
 
 

@@ -259,6 +259,8 @@ PyGetSetDef op_getset[] = {
     {"is_view", op_get_flag, nullptr, "Whether the result shares the input's memory.", flag_closure(kView)},
     {"function_only", op_get_flag, nullptr, "Whether there is no method.", flag_closure(kNoMethod)},
     {"method_only", op_get_flag, nullptr, "Whether there is no function.", flag_closure(kNoFunction)},
+    {"reduces_to_number", op_get_flag, nullptr, "Whether a full reduction of a tensor is a Python number.",
+     flag_closure(kReduceToNumber)},
     {"__doc__", op_get_doc, nullptr, nullptr, nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr},
 };
