@@ -1,7 +1,7 @@
 """Brings the type stubs up to date with the op table.
 
-`python tools/stubs.py` rewrites the parts of torchlite/_C.pyi and torchlite/__init__.pyi between `# ops:` or
-`# operators:` and their ends. `--check` only says whether that would change them. Everything else in them is written
+`python tools/stubs.py` rewrites the parts of torchlite/_C.pyi and torchlite/__init__.pyi between `# ops:`,
+`# operators:` or `# internals:` and their ends. `--check` only says whether that would change them. Everything else in them is written
 by hand; tests/test_stubs.py compares both with the module.
 """
 
@@ -18,7 +18,7 @@ sys.path.insert(0, str(PACKAGE.parent))
 
 from torchlite import _C  # noqa: E402
 
-PART = re.compile(r"^([ ]*)# (ops|operators): (\w+)\n(?:.*\n)*?\1# end of \2\n", re.MULTILINE)
+PART = re.compile(r"^([ ]*)# (ops|operators|internals): (\w+)\n(?:.*\n)*?\1# end of \2\n", re.MULTILINE)
 
 # What a caller may pass for a parameter of each kind. The names are aliases at the head of the stubs: a method named
 # `float` hides the class of that name from the methods beside it.
@@ -106,6 +106,12 @@ def operators(type_name: str, indent: str) -> list[str]:
     return [indent + line for line in lines]
 
 
+def internals() -> list[str]:
+    """The module's functions with a leading underscore, whose signatures are nobody's promise."""
+    return [f"def {name}(*args: Any, **kwargs: Any) -> Any: ..." for name, value in vars(_C).items()
+            if name[0] == "_" and isinstance(value, type(_C.from_numpy))]
+
+
 def separated(op: Any, data: str, element: str) -> str:
     rest = arguments(op, data, element, method=True)
     return f"self, {rest}" if rest else "self"
@@ -125,7 +131,9 @@ def functions(indent: str) -> list[str]:
 def updated(text: str) -> str:
     def part(match: re.Match[str]) -> str:
         indent, kind, what = match.groups()
-        if what == "functions":
+        if kind == "internals":
+            lines = internals()
+        elif what == "functions":
             lines = functions(indent)
         else:
             lines = (methods if kind == "ops" else operators)(what, indent)
