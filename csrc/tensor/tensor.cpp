@@ -42,13 +42,15 @@ PyRef<Tensor> make_tensor(DType dtype, Dims sizes, const int64_t* strides) {
   if (sizes.n > kInlineDim) t->heap_dims = new int64_t[2 * sizes.n];
   t->ndim = static_cast<uint8_t>(sizes.n);
   int64_t* d = t->dims();
-  int64_t numel = 1;
+  int64_t numel = 1, signs = 0;
   for (int i = sizes.n - 1; i >= 0; --i) {
     d[i] = sizes[i];
+    signs |= sizes[i];
     d[sizes.n + i] = strides ? strides[i] : numel;
     if (__builtin_mul_overflow(numel, sizes[i], &numel))
       runtime_error("a tensor of size %s has too many elements", format_dims(sizes).c_str());
   }
+  if (signs < 0) runtime_error("sizes must not be negative, but got %s", format_dims(sizes).c_str());
   t->numel = numel;
   t->contiguous = !strides || is_contiguous(sizes, {strides, sizes.n});
   return ref;

@@ -52,6 +52,21 @@ void move_along(char* x, const int64_t* index, char* y, const Along& a, int64_t 
   }
 }
 
+// Throws unless `index` holds positions along dimension `dim` of a tensor of `sizes`, one for each line.
+void require_positions(const char* name, Dims sizes, Tensor* index, int dim) {
+  bool fits = index->dtype == DType::Long && index->ndim == sizes.n && sizes.n > 0;
+  for (int d = 0; fits && d < sizes.n; ++d) fits = index->size(d) == (d == dim ? 1 : sizes[d]);
+  if (!fits)
+    runtime_error("%s: the index must be a LongTensor of size %s with 1 in dimension %d, but is a %s of size %s", name,
+                  format_dims(sizes).c_str(), dim, type_name(index), format_dims(index->sizes()).c_str());
+  PyRef<Tensor> flat = contiguous(index);
+  const int64_t* p = flat->ptr<int64_t>();
+  for (int64_t i = 0; i < flat->numel; ++i)
+    if (p[i] < 0 || p[i] >= sizes[dim])
+      index_error("%s: index %lld is out of range for dimension %d of size %lld", name, static_cast<long long>(p[i]),
+                  dim, static_cast<long long>(sizes[dim]));
+}
+
 PyRef<Tensor> take_along(Tensor* x, Tensor* index, int dim) {
   PyRef<Tensor> source = contiguous(x), where = contiguous(index);
   PyRef<Tensor> y = new_tensor(x->dtype, index->sizes());
@@ -152,7 +167,11 @@ std::span<const Row> extremum_rows() {
        .flags = kReduceToNumber},
       {.signature = "take_along(Tensor self, Tensor index, int dim)",
        .doc = "The element at `index` of each line along dim; index has size 1 there.",
-       .forward = [](Call& c) -> Outputs { return take_along(c.tensor(0), c.tensor(1), c.dim(2, c.tensor(0)->ndim)); },
+       .forward = [](Call& c) -> Outputs {
+         int dim = c.dim(2, c.tensor(0)->ndim);
+         require_positions(c.name(), c.tensor(0)->sizes(), c.tensor(1), dim);
+         return take_along(c.tensor(0), c.tensor(1), dim);
+       },
        .backward =
            [](Backward& b) {
              int d = wrap_dim(b.integer(2), static_cast<int>(b.sizes(0).size()));
@@ -166,7 +185,11 @@ std::span<const Row> extremum_rows() {
          Tensor* x = c.tensor(0);
          int dim = c.dim(2, x->ndim);
          std::vector<int64_t> sizes(x->sizes().begin(), x->sizes().end());
+         if (sizes.empty() || sizes[static_cast<size_t>(dim)] != 1 || !(x->sizes() == c.tensor(1)->sizes()))
+           runtime_error("%s: self of size %s must have the size of the index, %s, with 1 in dimension %d", c.name(),
+                         format_dims(x->sizes()).c_str(), format_dims(c.tensor(1)->sizes()).c_str(), dim);
          sizes[static_cast<size_t>(dim)] = c.integer(3);
+         require_positions(c.name(), sizes, c.tensor(1), dim);
          PyRef<Tensor> y = new_zeros(x->dtype, sizes), source = contiguous(x), index = contiguous(c.tensor(1));
          move_along(y->bytes(), index->ptr<int64_t>(), source->bytes(), {sizes, dim}, itemsize(x->dtype), true);
          return y;

@@ -187,6 +187,9 @@ int64_t padding_index(Call& c, int i, int64_t rows) {
 Outputs embedding_backward_forward(Call& c) {
   PyRef<Tensor> g = floating_operand(c.tensor(0), c.name(), "self");
   PyRef<Tensor> index = embedding_index(c.tensor(1));
+  if (g->ndim == 0 || g->numel != index->numel * g->size(g->ndim - 1))
+    runtime_error("%s: self of size %s is no row for each element of an index of size %s", c.name(),
+                  format_dims(g->sizes()).c_str(), format_dims(index->sizes()).c_str());
   int64_t rows = c.integer(2), columns = g->size(g->ndim - 1), padding = padding_index(c, 3, rows);
   int64_t sizes[] = {rows, columns};
   PyRef<Tensor> out = new_zeros(g->dtype, {sizes, 2});

@@ -8,6 +8,7 @@ namespace {
 
 // dx[k] = g times the product of all x but x[k], along dimension `dim`; g has size 1 there.
 Outputs prod_backward_forward(Call& c) {
+  if (c.tensor(1)->ndim == 0) runtime_error("%s: a 0-d tensor has no dimension", c.name());
   int dim = c.dim(2, c.tensor(1)->ndim);
   PyRef<Tensor> x = loop_operand(c.tensor(1));
   std::vector<int64_t> line(x->sizes().begin(), x->sizes().end());

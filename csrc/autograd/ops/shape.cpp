@@ -77,6 +77,9 @@ Outputs narrow_backward_forward(Call& c) {
   Tensor* part = c.tensor(0);
   Sizes sizes = c.ints(1);
   PyRef<Tensor> whole = new_zeros(part->dtype, sizes);
+  if (part->ndim == 0 || part->ndim != whole->ndim)
+    runtime_error("%s: self of size %s is no part of a tensor of size %s", c.name(),
+                  format_dims(part->sizes()).c_str(), format_dims(sizes).c_str());
   int dim = wrap_dim(c.integer(2), whole->ndim);
   copy_into(views::narrow(whole.get(), dim, c.integer(3), part->size(dim)).get(), part);
   return whole;
