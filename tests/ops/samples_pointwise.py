@@ -306,4 +306,16 @@ SAMPLES = [
         reference=lambda x, t: x.astype(np.float64),
         dtypes=FLOATING,
     ),
+    op(
+        "fused_elementwise",
+        sample([real(2, 3), real(2, 3)], "mul 0 1; add 2 #0.5; -> 3"),
+        sample([real(2, 3), positive(2, 3)], "log 1; sub_scaled 0 2 #2.0; div #1.0 3; -> 3, 4"),
+        sample([real(70, 50)], "tanh 0; mul 1 1; sub #1.0 2; -> 3"),
+        dtypes=FLOATING,
+        reference=lambda inputs, code: {
+            "mul": lambda: inputs[0] * inputs[1] + inputs[0].dtype.type(0.5),
+            "log": lambda: (inputs[0] - 2 * np.log(inputs[1]), 1 / (inputs[0] - 2 * np.log(inputs[1]))),
+            "tan": lambda: 1 - np.tanh(inputs[0]) ** 2,
+        }[code[:3]](),
+    ),
 ]

@@ -13,6 +13,7 @@ from typing import Any
 
 import torchlite
 from torchlite import _C
+from torchlite.jit.passes import optimize
 from torchlite.jit.structure import flatten, paths, unflatten
 from torchlite.jit.tracing import alias, record
 
@@ -170,14 +171,13 @@ class Compiled:
                     f"a jit function may not write its arguments in place, but argument {where} was: return the new "
                     "value instead"
                 )
-        return self._finish(lam, out_spec)
-
-    def _finish(self, lam: Any, out_spec: Any) -> _Entry:
-        if self._optimize:
-            from torchlite.jit.passes import optimize
-
-            return _Entry(lam, _C.Program(optimize(lam)), out_spec)
-        return _Entry(lam, _C.Program(lam), out_spec)
+        if not self._optimize:
+            return _Entry(lam, _C.Program(lam), out_spec)
+        sources = [*inputs, *lam.captures]
+        gradients = (
+            _C._is_grad_enabled() and any(v.requires_grad for v in sources) and not any(v.volatile for v in sources)
+        )
+        return _Entry(lam, _C.Program(optimize(lam, gradients)), out_spec)
 
     def _compare(self, entry: _Entry, outputs: tuple, args: tuple, kwargs: dict, state: Any) -> None:
         leaves: list = []

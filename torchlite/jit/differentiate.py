@@ -139,7 +139,8 @@ def _derivative(lam: Any, wrt: list[int], values: bool, ones: bool) -> Any:
     params = list(traced.params)
     n, m = len(inputs), len(inputs) + len(cotangents)
     ordered = params[:n_inputs] + params[n:m] + params[n_inputs:n] + params[m:]
-    result = _C.Lambda(ordered, traced.lets, traced.ret, [*lam.captures, *traced.captures])
+    constants = [c.data for c in traced.captures]
+    result = _C.Lambda(ordered, traced.lets, traced.ret, [*lam.captures, *constants])
     return _without_unused_captures(eliminate_dead_code(eliminate_common_subexpressions(result)), len(lam.captures))
 
 
