@@ -19,6 +19,12 @@ struct CallObserver {
   // The same for a Python Function: `cls.apply(*args)`.
   virtual PyRef<> before_function(PyObject* cls, PyObject* const* args, Py_ssize_t n) = 0;
   virtual void after_function(PyObject* cls, PyRef<> noted, PyObject* const* results, Py_ssize_t n) = 0;
+  // Results of the call that `after` was last told of that only its gradient sees (Row::hidden_outputs).
+  virtual void hidden_results(const Op& op, const PyRef<Tensor>* tensors, int n) = 0;
+  // `copy` has the value of `of`, which is about to be written in place.
+  virtual void same_value(Variable* copy, Variable* of) = 0;
+  // `v` was made of a constant of the program, such as an array or a NumPy number among the operands.
+  virtual void constant(Variable* v) = 0;
 
  protected:
   ~CallObserver() = default;
@@ -26,6 +32,20 @@ struct CallObserver {
 
 // The observer of this thread, or nullptr.
 extern thread_local CallObserver* call_observer;
+
+// Nothing is observed within its scope: what runs there counts as one operation.
+class Unobserved {
+ public:
+  Unobserved() : observer_(std::exchange(call_observer, nullptr)) {}
+  ~Unobserved() { call_observer = observer_; }
+  Unobserved(const Unobserved&) = delete;
+
+ private:
+  CallObserver* observer_;
+};
+
+// A leaf for a constant among the operands.
+PyRef<Variable> new_constant(PyRef<Tensor> data);
 
 // Called when a Variable with `is_traced` dies; set by the tracer. Must not raise or run Python code.
 extern void (*traced_variable_destroyed)(Variable*) noexcept;

@@ -4,6 +4,7 @@
 // or reshaped on the way.
 #include "autograd/engine.h"
 #include "autograd/functions/basic_ops.h"
+#include "autograd/observer.h"
 #include "autograd/python_function.h"
 #include "utils/numpy_api.h"
 
@@ -74,7 +75,7 @@ Gradients apply_backward(PyFunction* self, Gradients&& grads) {
   args[1] = self;
   for (size_t i = 0; i < grads.size(); ++i) {
     if (!grads[i])
-      if (PyRef<Tensor> zeros = zeros_for(self, i)) grads[i] = new_leaf(std::move(zeros));
+      if (PyRef<Tensor> zeros = zeros_for(self, i)) grads[i] = new_constant(std::move(zeros));
     args[i + 2] = grads[i] ? grads[i].object() : Py_None;
   }
   PyRef<> values = as_tuple(check(PyObject_VectorcallMethod(

@@ -488,13 +488,13 @@ namespace {
 
 // Tells the observer what a call made: a Variable, or a tuple of them.
 void observe_results(PyObject* cls, PyRef<> noted, PyObject* result) {
-  if (!PyTuple_Check(result)) {
-    call_observer->after_function(cls, std::move(noted), &result, 1);
-    return;
-  }
-  std::vector<PyObject*> results;
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(result); ++i) results.push_back(PyTuple_GET_ITEM(result, i));
-  call_observer->after_function(cls, std::move(noted), results.data(), static_cast<Py_ssize_t>(results.size()));
+  PyObject* const* results = PyTuple_Check(result) ? &PyTuple_GET_ITEM(result, 0) : &result;
+  Py_ssize_t n = PyTuple_Check(result) ? PyTuple_GET_SIZE(result) : 1;
+  for (Py_ssize_t i = 0; i < n; ++i)
+    if (!is_variable(results[i]))
+      type_error("%.100s: result %zd is a %.100s: a Function that is traced must return tensors only",
+                 reinterpret_cast<PyTypeObject*>(cls)->tp_name, i, type_name(results[i]));
+  call_observer->after_function(cls, std::move(noted), results, n);
 }
 
 }  // namespace
@@ -530,6 +530,7 @@ PyObject* function_apply(PyObject* cls, PyObject* const* args, Py_ssize_t n, PyO
     ForwardCall call(self, name);
     call.unpack(args, n, values + 1);
     PyRef<> result = call.run([&] {
+      Unobserved inside;
       size_t count = static_cast<size_t>(n) + 1;
       return check(PyObject_Vectorcall(forward.get(), values, count | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr));
     });
@@ -543,6 +544,11 @@ PyObject* function_do_forward(PyObject* o, PyObject* const* args, Py_ssize_t n) 
     static PyObject* const name_forward = interned("forward");
     PyFunction* self = as_function(o);
     const char* name = type_name(o);
+    if (call_observer)
+      runtime_error(
+          "%.100s is an old-style Function, whose instances run once: it cannot be traced. Give it static forward and "
+          "backward methods and call %.100s.apply",
+          name, name);
     for (Py_ssize_t i = 0; i < n; ++i)
       if (!is_variable(args[i])) runtime_error("expected a Variable argument, but got %.100s", type_name(args[i]));
     if (self->is_running || self->is_recorded)

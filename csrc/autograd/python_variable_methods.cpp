@@ -4,6 +4,8 @@
 #include "autograd/function.h"
 #include "autograd/functions/accumulate_grad.h"
 #include "autograd/hooks.h"
+#include "autograd/observer.h"
+#include "autograd/ops/op.h"
 #include "utils/numpy_api.h"
 
 namespace torchlite {
@@ -13,6 +15,10 @@ namespace {
 PyObject* variable_detach(PyObject* o, PyObject*) {
   return guard([&]() -> PyObject* {
     Variable* v = as_variable(o);
+    if (call_observer) {
+      static const Op& op = find_op("detach");
+      return call_op(op, &o).release();
+    }
     PyRef<Tensor> data = PyRef<Tensor>::borrow(v->data.get());
     PyRef<Variable> out = v->is_volatile ? new_volatile(std::move(data)) : new_leaf(std::move(data));
     join_version(out.get(), v);
@@ -23,6 +29,8 @@ PyObject* variable_detach(PyObject* o, PyObject*) {
 PyObject* variable_detach_in_place(PyObject* o, PyObject*) {
   return guard([&]() -> PyObject* {
     Variable* v = as_variable(o);
+    if (call_observer)
+      runtime_error("detach_: a Variable cannot be cut from its graph in place while a trace is recorded; use detach()");
     if (v->accumulator) forget_leaf(v->accumulator, nullptr);
     v->requires_grad = false;
 

@@ -9,6 +9,12 @@ namespace torchlite {
 
 thread_local bool grad_enabled = true;
 thread_local CallObserver* call_observer = nullptr;
+
+PyRef<Variable> new_constant(PyRef<Tensor> data) {
+  PyRef<Variable> v = new_leaf(std::move(data));
+  if (call_observer) call_observer->constant(v.get());
+  return v;
+}
 void (*traced_variable_destroyed)(Variable*) noexcept = nullptr;
 PyTypeObject* variable_class = &VariableBase_Type;
 

@@ -75,7 +75,7 @@ class Checker {
 
   void check_types(const Let* let, Py_ssize_t at) {
     if (!let->rhs->op) return;  // only running a Python Function tells
-    std::vector<PyRef<TensorType>> types;
+    TypeInfos types;
     try {
       types = infer_types(let->rhs.get());
     } catch (const PyError&) {
@@ -92,14 +92,19 @@ class Checker {
       fail(at, PyUnicode_AsUTF8(text.get()));
     }
     PyObject* results = let->results.get();
-    if (static_cast<size_t>(PyTuple_GET_SIZE(results)) != types.size())
+    size_t bound = static_cast<size_t>(PyTuple_GET_SIZE(results)), most = types.size();
+    if (most == static_cast<size_t>(let->rhs->op->row->outputs))
+      most += static_cast<size_t>(let->rhs->op->row->hidden_outputs);  // which only gradients bind
+    if (bound < types.size() || bound > most)
       fail(at, let->rhs->op->name + " has " + std::to_string(types.size()) + " results, but " +
                    std::to_string(PyTuple_GET_SIZE(results)) + " locals are bound");
     for (size_t k = 0; k < types.size(); ++k) {
       const TensorType* given = as<Local>(PyTuple_GET_ITEM(results, static_cast<Py_ssize_t>(k)))->type.get();
-      if (!same_type(types[k].get(), given))
+      if (!fits(types[k], given)) {
+        PyRef<TensorType> inferred = new_type(types[k].dtype, types[k].device, types[k].sizes);
         fail(at, "result " + std::to_string(k) + " of " + let->rhs->op->name + " has type " +
-                     format_type(types[k].get()) + ", but is bound as " + format_type(given));
+                     format_type(inferred.get()) + ", but is bound as " + format_type(given));
+      }
     }
   }
 

@@ -1,70 +1,89 @@
-// An operation's rule is its own forward, run on tensors of one element that is repeated (stride 0): such a tensor of
-// any size costs no memory, and whatever the forward accepts or refuses is by definition what the rule says. The
-// generator's state is put back, so that the types of random operations can be asked as well.
 #include "ir/infer.h"
-
-#include "tensor/random.h"
 
 namespace torchlite::ir {
 
 namespace {
 
-PyRef<Tensor> representative(const TensorType* type) {
-  if (type->device != kCPU) runtime_error("types of operations on CUDA tensors are not known without running them");
-  std::vector<int64_t> one(type->ndim, 1), strides(type->ndim, 0);
-  for (int64_t s : type->sizes())
-    if (s < 0) runtime_error("the types of %s cannot be inferred: a size is open", format_type(type).c_str());
-  PyRef<Tensor> element = new_full(type->dtype, one, is_floating(type->dtype) ? 1.0 : 0.0);
-  return new_view(element.get(), type->sizes(), strides, 0);
+TypeInfo info_of(const TensorType* t) {
+  for (int64_t s : t->sizes())
+    if (s < 0) runtime_error("the types of results cannot be inferred from %s: a size is open", format_type(t).c_str());
+  return {t->dtype, t->device, std::vector<int64_t>(t->sizes().begin(), t->sizes().end())};
 }
 
-PyRef<> representative_argument(PyObject* a) {
-  if (is_local(a)) return representative(as<Local>(a)->type.get());
-  if (is_const(a)) return as<Const>(a)->value.copy();
-  PyRef<> list = check(PyTuple_New(PyTuple_GET_SIZE(a)));
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(a); ++i)
-    PyTuple_SET_ITEM(list.get(), i, representative_argument(PyTuple_GET_ITEM(a, i)).release());
-  return list;
+[[noreturn]] void wrong_kind(const Op& op, size_t i, const char* expected, PyObject* got) {
+  runtime_error("%s: argument '%s' must be %s, but is %s", op.name.c_str(), op.params[i].name.c_str(), expected,
+                is_local(got)         ? "a local"
+                : PyTuple_Check(got)  ? "a list of locals"
+                                      : "a constant");
 }
 
-class KeepGenerator {
- public:
-  KeepGenerator() : saved_(default_generator()) {}
-  ~KeepGenerator() { default_generator() = saved_; }
-
- private:
-  kernels::Generator saved_;
-};
+// Throws unless `value` is of the kind that the signature says.
+void require_constant(const Op& op, size_t i, PyObject* value) {
+  const Param& p = op.params[i];
+  if (value == Py_None ? p.optional || p.kind == Kind::Any : false) return;
+  bool fits = true;
+  switch (p.kind) {
+    case Kind::TensorOrScalar:
+    case Kind::Scalar: fits = PyNumber_Check(value) && !PyUnicode_Check(value); break;
+    case Kind::Int: fits = PyIndex_Check(value); break;
+    case Kind::Ints: fits = PyIndex_Check(value) || PySequence_Check(value); break;
+    case Kind::Bool: fits = PyBool_Check(value); break;
+    case Kind::Str: fits = PyUnicode_Check(value); break;
+    default: break;
+  }
+  if (!fits)
+    runtime_error("%s: the constant for argument '%s' does not fit the signature %s: it is a %.100s", op.name.c_str(),
+                  p.name.c_str(), op.row->signature, type_name(value));
+}
 
 }  // namespace
 
-std::vector<PyRef<TensorType>> infer_types(const Apply* rhs) {
+TypeInfos infer_types(const Apply* rhs) {
   const Op& op = *rhs->op;
   PyObject* args = rhs->args.get();
   size_t n = op.params.size();
   if (static_cast<size_t>(PyTuple_GET_SIZE(args)) != n)
     runtime_error("%s takes %zu arguments, but is given %zd", op.name.c_str(), n, PyTuple_GET_SIZE(args));
-  PyRef<> held[kMaxParams];
-  PyObject* values[kMaxParams];
+  TypeCall call{op};
+  TypeInfo types[kMaxParams];
   for (size_t i = 0; i < n; ++i) {
     PyObject* a = PyTuple_GET_ITEM(args, static_cast<Py_ssize_t>(i));
     const Param& p = op.params[i];
-    bool tensor_kind = (op.tensor_mask >> i) & 1;
-    if (is_local(a) && !tensor_kind)
-      runtime_error("%s: argument '%s' must be a constant, but is a local", op.name.c_str(), p.name.c_str());
-    if (is_const(a) && p.kind == Kind::Tensor && !p.optional)
-      runtime_error("%s: argument '%s' must be a local, but is a constant", op.name.c_str(), p.name.c_str());
-    if (PyTuple_Check(a) != (static_cast<int>(i) == op.list_index))
-      runtime_error("%s: argument '%s' must %sbe a list of locals", op.name.c_str(), p.name.c_str(),
-                    PyTuple_Check(a) ? "not " : "");
-    held[i] = representative_argument(a);
-    values[i] = held[i].get();
+    if (static_cast<int>(i) == op.list_index) {
+      if (!PyTuple_Check(a)) wrong_kind(op, i, "a list of locals", a);
+      for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(a); ++k) {
+        PyObject* e = PyTuple_GET_ITEM(a, k);
+        if (!is_local(e)) wrong_kind(op, i, "a list of locals", e);
+        call.list.push_back(info_of(as<Local>(e)->type.get()));
+      }
+    } else if (is_local(a)) {
+      if (!((op.tensor_mask >> i) & 1)) wrong_kind(op, i, "a constant", a);
+      types[i] = info_of(as<Local>(a)->type.get());
+      call.types[i] = &types[i];
+    } else if (PyTuple_Check(a)) {
+      wrong_kind(op, i, "a local or a constant", a);
+    } else {
+      PyObject* value = as<Const>(a)->value.get();
+      if (p.kind == Kind::Tensor && !(p.optional && value == Py_None)) wrong_kind(op, i, "a local", a);
+      require_constant(op, i, value);
+      call.constants[i] = value;
+    }
   }
-  KeepGenerator keep;
-  Outputs outputs = run_forward(op, values);
-  std::vector<PyRef<TensorType>> types;
-  for (int k = 0; k < op.row->outputs && outputs.v[k]; ++k) types.push_back(type_of(outputs.v[k].get()));
-  return types;
+  return torchlite::infer_types(call);
+}
+
+bool fits(const TypeInfo& inferred, const TensorType* given) {
+  if (inferred.dtype != given->dtype || inferred.device != given->device || inferred.ndim() != given->ndim) return false;
+  for (int d = 0; d < given->ndim; ++d)
+    if (inferred.dims()[d] != kOpenSize && inferred.dims()[d] != given->dims[d]) return false;
+  return true;
+}
+
+bool has_open_size(const TypeInfos& types) {
+  for (const TypeInfo& t : types)
+    for (int64_t s : t.sizes)
+      if (s == kOpenSize) return true;
+  return false;
 }
 
 }  // namespace torchlite::ir

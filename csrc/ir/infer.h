@@ -1,12 +1,18 @@
-// The types of an operation's results from those of its arguments.
+// The types of an operation's results from those of its arguments, by the rule that stands in its row.
 #pragma once
 
+#include "autograd/ops/types.h"
 #include "ir/ir.h"
 
 namespace torchlite::ir {
 
-// Result types of `rhs` (a CppApply) by the operation's own rule. Throws what the operation throws for such arguments,
-// naming both sizes. Runs nothing on real data.
-std::vector<PyRef<TensorType>> infer_types(const Apply* rhs);
+// Result types of `rhs` (a CppApply); kOpenSize where elements decide a size. Throws what the operation throws for such
+// arguments, naming both sizes. Runs nothing.
+TypeInfos infer_types(const Apply* rhs);
+
+// Whether a result of type `inferred` may be bound as `given`.
+bool fits(const TypeInfo& inferred, const TensorType* given);
+// Whether a size is decided by elements, so that print has to say it.
+bool has_open_size(const TypeInfos& types);
 
 }  // namespace torchlite::ir

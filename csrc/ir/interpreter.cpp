@@ -206,7 +206,15 @@ class Frame {
       for (uint32_t k = 0; k < in.n_results; ++k) slots_[in.first_result + k] = std::move(outputs.v[k]);
       return;
     }
-    store(in, call_op(*in.op, args));
+    uint32_t visible = static_cast<uint32_t>(in.op->row->outputs);
+    if (in.n_results <= visible) return store(in, call_op(*in.op, args));
+    Outputs hidden;
+    PyRef<> result = call_op(*in.op, args, &hidden);
+    Program::Instruction shown = in;
+    shown.n_results = visible;
+    store(shown, std::move(result));
+    for (uint32_t k = visible; k < in.n_results; ++k)
+      slots_[in.first_result + k] = new_leaf(std::move(hidden.v[k]));
   }
 
   static bool is_free(PyObject* o) {

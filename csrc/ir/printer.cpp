@@ -1,6 +1,11 @@
 // Text of a lambda. Locals are numbered in the order in which they are bound.
+//
+// Result types are left out where the operation's rule gives them: they stand behind a Python Function, and behind an
+// operation that binds hidden results or whose result has a size that elements decide. Constants are printed as Python writes them; a class as
+// `<module.Name>`.
 #include <unordered_map>
 
+#include "ir/infer.h"
 #include "ir/ir.h"
 
 namespace torchlite::ir {
@@ -46,8 +51,7 @@ class Printer : public ArgVisitor<Printer, void> {
       text_ += "^" + function_name(rhs->function.get());
     }
     print_list(rhs->args.get(), " ");
-    if (!rhs->op) {
-      // What a Python Function returns is known from running it alone.
+    if (needs_types(let)) {
       for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(results); ++k)
         text_ += (k ? ", " : " : ") + format_type(as<Local>(PyTuple_GET_ITEM(results, k))->type.get());
     }
@@ -56,10 +60,7 @@ class Printer : public ArgVisitor<Printer, void> {
   }
 
   void visit_local(Local* l) { text_ += "%" + std::to_string(number(l)); }
-  void visit_const(Const* c) {
-    PyRef<> text = check(PyObject_Repr(c->value.get()));
-    text_ += utf8(text.get());
-  }
+  void visit_const(Const* c) { text_ += constant_text(c->value.get()); }
   void visit_list(PyObject* list) {
     text_ += "[";
     print_list(list, "");
@@ -73,7 +74,41 @@ class Printer : public ArgVisitor<Printer, void> {
     if (!p) throw PyError();
     return std::string(p, static_cast<size_t>(n));
   }
-  // "module.qualname" of a Function class.
+  static bool needs_types(const Let* let) {
+    const Apply* rhs = let->rhs.get();
+    if (!rhs->op || PyTuple_GET_SIZE(let->results.get()) > rhs->op->row->outputs) return true;
+    if (!(rhs->op->row->flags & kOpenSizes)) return false;
+    try {
+      return has_open_size(infer_types(rhs));
+    } catch (const PyError&) {
+      PyErr_Clear();  // a lambda that is not well-formed is printed as well
+      return true;
+    }
+  }
+
+  // A constant as Python writes it.
+  static std::string constant_text(PyObject* o) {
+    if (PyTuple_CheckExact(o) || PyList_CheckExact(o)) {
+      bool tuple = PyTuple_CheckExact(o);
+      if (Py_EnterRecursiveCall(" in a constant of the IR")) throw PyError();
+      struct Leave {
+        ~Leave() { Py_LeaveRecursiveCall(); }
+      } leave;
+      std::string out = tuple ? "(" : "[";
+      Py_ssize_t n = PySequence_Fast_GET_SIZE(o);
+      for (Py_ssize_t i = 0; i < n; ++i) out += (i ? ", " : "") + constant_text(PySequence_Fast_GET_ITEM(o, i));
+      return out + (tuple ? n == 1 ? ",)" : ")" : "]");
+    }
+    if (PySlice_Check(o)) {
+      auto* s = reinterpret_cast<PySliceObject*>(o);
+      return "slice(" + constant_text(s->start) + ", " + constant_text(s->stop) + ", " + constant_text(s->step) + ")";
+    }
+    if (PyType_Check(o)) return "<" + function_name(o) + ">";
+    PyRef<> text = check(PyObject_Repr(o));
+    return utf8(text.get());
+  }
+
+  // "module.qualname" of a class.
   static std::string function_name(PyObject* f) {
     PyRef<> module = check(PyObject_GetAttrString(f, "__module__"));
     PyRef<> name = check(PyObject_GetAttrString(f, "__qualname__"));

@@ -1,7 +1,10 @@
-// How Python sees the IR: the type objects. All are immutable; constructors take what the properties give back.
+// How Python sees the IR: the type objects. All are immutable; constructors take what the properties give back, and
+// pickling calls them. A pickle shares each Local, so that what one pickle holds stays wired; captures are pickled as
+// the Variables they are.
 #include <cstring>
 
 #include "autograd/python_function.h"
+#include "ir/infer.h"
 #include "ir/ir.h"
 #include "tensor/python_tensor.h"
 
@@ -135,6 +138,15 @@ PyObject* local_tp_repr(PyObject* o) {
 
 PyObject* local_get_type(PyObject* o, void*) { return property(as<Local>(o)->type); }
 
+PyObject* local_reduce(PyObject* o, PyObject*) {
+  return Py_BuildValue("O(O)", Py_TYPE(o), as<Local>(o)->type.object());
+}
+
+PyMethodDef local_methods[] = {
+    {"__reduce__", local_reduce, METH_NOARGS, nullptr},
+    {nullptr, nullptr, 0, nullptr},
+};
+
 PyGetSetDef local_getset[] = {
     {"type", local_get_type, nullptr, "The TensorType.", nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr},
@@ -164,6 +176,15 @@ void const_tp_dealloc(PyObject* o) {
 
 PyObject* const_tp_repr(PyObject* o) { return PyUnicode_FromFormat("Const(%R)", as<Const>(o)->value.get()); }
 PyObject* const_get_value(PyObject* o, void*) { return property(as<Const>(o)->value); }
+
+PyObject* const_reduce(PyObject* o, PyObject*) {
+  return Py_BuildValue("O(O)", Py_TYPE(o), as<Const>(o)->value.get());
+}
+
+PyMethodDef const_methods[] = {
+    {"__reduce__", const_reduce, METH_NOARGS, nullptr},
+    {nullptr, nullptr, 0, nullptr},
+};
 
 PyGetSetDef const_getset[] = {
     {"value", const_get_value, nullptr, "The Python constant.", nullptr},
@@ -226,6 +247,42 @@ PyObject* cpp_apply_get_op(PyObject* o, void*) {
   });
 }
 PyObject* py_apply_get_op(PyObject* o, void*) { return property(as<Apply>(o)->function); }
+
+PyObject* cpp_apply_reduce(PyObject* o, PyObject*) {
+  Apply* self = as<Apply>(o);
+  return Py_BuildValue("O(sOO)", Py_TYPE(o), self->op->name.c_str(), self->args.get(),
+                       self->location ? self->location.get() : Py_None);
+}
+
+PyObject* py_apply_reduce(PyObject* o, PyObject*) {
+  Apply* self = as<Apply>(o);
+  return Py_BuildValue("O(OOO)", Py_TYPE(o), self->function.get(), self->args.get(),
+                       self->location ? self->location.get() : Py_None);
+}
+
+PyObject* cpp_apply_infer(PyObject* o, PyObject*) {
+  return guard([&]() -> PyObject* {
+    TypeInfos types = infer_types(as<Apply>(o));
+    PyRef<> out = check(PyTuple_New(static_cast<Py_ssize_t>(types.size())));
+    for (size_t k = 0; k < types.size(); ++k)
+      PyTuple_SET_ITEM(out.get(), static_cast<Py_ssize_t>(k),
+                       new_type(types[k].dtype, types[k].device, types[k].sizes).release_object());
+    return out.release();
+  });
+}
+
+PyMethodDef cpp_apply_methods[] = {
+    {"infer", cpp_apply_infer, METH_NOARGS,
+     "infer() -> tuple\n\nTensorTypes of the results by the operation's own rule, nothing being run; -1 stands for a "
+     "size that elements decide. Raises what the operation raises for such arguments."},
+    {"__reduce__", cpp_apply_reduce, METH_NOARGS, nullptr},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+PyMethodDef py_apply_methods[] = {
+    {"__reduce__", py_apply_reduce, METH_NOARGS, nullptr},
+    {nullptr, nullptr, 0, nullptr},
+};
 
 PyGetSetDef cpp_apply_getset[] = {
     {"op", cpp_apply_get_op, nullptr, "The operation.", nullptr},
@@ -295,6 +352,15 @@ PyObject* let_get_types(PyObject* o, void*) {
   });
 }
 
+PyObject* let_reduce(PyObject* o, PyObject*) {
+  return Py_BuildValue("O(OO)", Py_TYPE(o), as<Let>(o)->results.get(), as<Let>(o)->rhs.object());
+}
+
+PyMethodDef let_methods[] = {
+    {"__reduce__", let_reduce, METH_NOARGS, nullptr},
+    {nullptr, nullptr, 0, nullptr},
+};
+
 PyGetSetDef let_getset[] = {
     {"results", let_get_results, nullptr, "Tuple of the Locals that are bound.", nullptr},
     {"rhs", let_get_rhs, nullptr, "The CppApply or PyApply.", nullptr},
@@ -327,6 +393,15 @@ void locals_tp_dealloc(PyObject* o) {
 }
 
 PyObject* locals_get_args(PyObject* o, void*) { return property(as<Locals>(o)->args); }
+
+PyObject* locals_reduce(PyObject* o, PyObject*) {
+  return Py_BuildValue("O(O)", Py_TYPE(o), as<Locals>(o)->args.get());
+}
+
+PyMethodDef locals_methods[] = {
+    {"__reduce__", locals_reduce, METH_NOARGS, nullptr},
+    {nullptr, nullptr, 0, nullptr},
+};
 
 PyGetSetDef locals_getset[] = {
     {"args", locals_get_args, nullptr, "Tuple of the Locals that are returned.", nullptr},
@@ -412,6 +487,12 @@ PyObject* lambda_check(PyObject* o, PyObject*) {
   });
 }
 
+PyObject* lambda_reduce(PyObject* o, PyObject*) {
+  Lambda* self = as<Lambda>(o);
+  return Py_BuildValue("O(OOOO)", Py_TYPE(o), self->params.get(), self->lets.get(), self->ret.object(),
+                       self->captures.get());
+}
+
 PyObject* lambda_get_params(PyObject* o, void*) { return property(as<Lambda>(o)->params); }
 PyObject* lambda_get_captures(PyObject* o, void*) { return property(as<Lambda>(o)->captures); }
 PyObject* lambda_get_lets(PyObject* o, void*) { return property(as<Lambda>(o)->lets); }
@@ -423,6 +504,7 @@ PyMethodDef lambda_methods[] = {
     {"check", lambda_check, METH_NOARGS,
      "check()\n\nRaises RuntimeError, with the bad let and its neighbours, unless every local is bound once and before "
      "its use and every type is what the operation's own rule says."},
+    {"__reduce__", lambda_reduce, METH_NOARGS, nullptr},
     {nullptr, nullptr, 0, nullptr},
 };
 
@@ -483,6 +565,7 @@ PyTypeObject Local_Type = {
     .tp_doc = "Local(type)\n\nA tensor that a lambda binds. Its identity is its name.",
     .tp_traverse = local_tp_traverse,
     .tp_clear = ir_tp_clear,
+    .tp_methods = local_methods,
     .tp_getset = local_getset,
     .tp_base = &ArgBase_Type,
     .tp_new = local_tp_new,
@@ -497,6 +580,7 @@ PyTypeObject Const_Type = {
     .tp_doc = "Const(value)\n\nA Python constant; TypeError for a tensor.",
     .tp_traverse = const_tp_traverse,
     .tp_clear = ir_tp_clear,
+    .tp_methods = const_methods,
     .tp_getset = const_getset,
     .tp_base = &ArgBase_Type,
     .tp_new = const_tp_new,
@@ -511,6 +595,7 @@ PyTypeObject CppApply_Type = {
     .tp_doc = "CppApply(name, args, location=None)\n\nAn operation of the table on one argument per parameter.",
     .tp_traverse = apply_tp_traverse,
     .tp_clear = ir_tp_clear,
+    .tp_methods = cpp_apply_methods,
     .tp_getset = cpp_apply_getset,
     .tp_base = &ExprBase_Type,
     .tp_new = cpp_apply_tp_new,
@@ -525,6 +610,7 @@ PyTypeObject PyApply_Type = {
     .tp_doc = "PyApply(function, args, location=None)\n\nA Python Function on its arguments.",
     .tp_traverse = apply_tp_traverse,
     .tp_clear = ir_tp_clear,
+    .tp_methods = py_apply_methods,
     .tp_getset = py_apply_getset,
     .tp_base = &ExprBase_Type,
     .tp_new = py_apply_tp_new,
@@ -538,6 +624,7 @@ PyTypeObject Let_Type = {
     .tp_doc = "Let(results, rhs)\n\nBinds the results of an operation.",
     .tp_traverse = let_tp_traverse,
     .tp_clear = ir_tp_clear,
+    .tp_methods = let_methods,
     .tp_getset = let_getset,
     .tp_base = &ExprBase_Type,
     .tp_new = let_tp_new,
@@ -551,6 +638,7 @@ PyTypeObject Locals_Type = {
     .tp_doc = "Locals(args)\n\nThe tuple of locals that a lambda returns.",
     .tp_traverse = locals_tp_traverse,
     .tp_clear = ir_tp_clear,
+    .tp_methods = locals_methods,
     .tp_getset = locals_getset,
     .tp_base = &ExprBase_Type,
     .tp_new = locals_tp_new,

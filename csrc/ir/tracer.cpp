@@ -1,9 +1,12 @@
 #include "ir/tracer.h"
 
+#include <atomic>
 #include <memory>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "autograd/observer.h"
+#include "ir/infer.h"
 
 namespace torchlite::ir {
 
@@ -28,16 +31,30 @@ struct TraceState {
     std::vector<std::pair<uint32_t, PyRef<Local>>> locals;
   };
   std::unordered_map<const Node*, Edges> nodes;
+  // Results that only gradients see, bound when one asks for them: result `k` of let `let`.
+  struct Hidden {
+    PyRef<Tensor> tensor;
+    size_t let;
+    int k;
+  };
+  std::unordered_map<const Tensor*, Hidden> hidden;
+  std::unordered_set<const Variable*> constants;  // made of constants of the program, captured where they are used
+  // Locals as they stand without history, for what runs without gradients.
+  std::unordered_map<const Local*, PyRef<Local>> detached;
 };
 
 // The states of one thread, innermost last.
 struct Stack final : CallObserver {
   std::vector<std::unique_ptr<TraceState>> states;
+  std::atomic<bool> orphaned = false;  // its thread has ended
 
   PyRef<> before(const Op& op, PyObject* const* args) override;
   void after(const Op& op, PyRef<> noted, PyObject* const* results, Py_ssize_t n) override;
   PyRef<> before_function(PyObject* cls, PyObject* const* args, Py_ssize_t n) override;
   void after_function(PyObject* cls, PyRef<> noted, PyObject* const* results, Py_ssize_t n) override;
+  void hidden_results(const Op& op, const PyRef<Tensor>* tensors, int n) override;
+  void same_value(Variable* copy, Variable* of) override;
+  void constant(Variable* v) override;
 };
 
 // All stacks with states in them, of every thread: a Variable may die on another thread than the one that traced it.
@@ -47,14 +64,32 @@ std::vector<Stack*>& live_stacks() {
   return *stacks;
 }
 
+// A thread that ends inside a trace has no GIL to drop its states' references with: the next thread that enters a
+// trace does that.
 struct ThreadStack {
-  Stack stack;
+  Stack* stack = nullptr;
   ~ThreadStack() {
-    // A thread that ends inside a trace: its states die with it. Without the GIL their references cannot be dropped.
-    for (auto& state : stack.states) (void)state.release();
+    if (!stack) return;
+    if (stack->states.empty()) delete stack;
+    else stack->orphaned.store(true);
   }
 };
 thread_local ThreadStack thread_stack;
+
+Stack& this_stack() {
+  if (!thread_stack.stack) thread_stack.stack = new Stack();
+  return *thread_stack.stack;
+}
+
+void drop_orphans() {
+  std::vector<Stack*> dead;
+  for (Stack* stack : live_stacks())
+    if (stack->orphaned.load()) dead.push_back(stack);
+  for (Stack* stack : dead) {
+    std::erase(live_stacks(), stack);
+    delete stack;
+  }
+}
 
 void know(TraceState& s, Variable* v, PyRef<Local> local) {
   v->is_traced = true;
@@ -77,7 +112,10 @@ Local* local_of_node(const TraceState& s, const Variable* v) {
 
 void forget_everywhere(Variable* v) noexcept {
   for (Stack* stack : live_stacks())
-    for (auto& state : stack->states) state->known.erase(v);
+    for (auto& state : stack->states) {
+      state->known.erase(v);
+      state->constants.erase(v);
+    }
 }
 
 std::string describe(const Variable* v) {
@@ -86,27 +124,7 @@ std::string describe(const Variable* v) {
   return text + " of type " + format_type(type_of(v->data.get()).get());
 }
 
-// The local of `v`, captured if that is allowed. `op` is what uses it, for the message.
-Local* local_of(TraceState& s, Variable* v, const char* op) {
-  auto it = s.known.find(v);
-  if (it != s.known.end()) {
-    if (it->second.version != v->version())
-      runtime_error(
-          "%s: an argument (%s) was modified in place outside the trace: it was at version %lld when it was "
-          "traced, and is at %lld now. Write it through the traced Variable itself",
-          op, describe(v).c_str(), static_cast<long long>(it->second.version), static_cast<long long>(v->version()));
-    return it->second.local.get();
-  }
-  if (Local* local = v->grad_fn ? local_of_node(s, v) : nullptr) {
-    know(s, v, PyRef<Local>::borrow(local));
-    return local;
-  }
-  if (!s.options.capture) {
-    const char* remedy = !v->grad_fn ? "Make it an input of the trace, or trace with capture=True"
-                                     : "Compute it from the trace's inputs after the trace was entered, make it an "
-                                       "input, or trace with capture=True";
-    runtime_error("%s: an argument (%s) comes from outside the trace. %s", op, describe(v).c_str(), remedy);
-  }
+Local* capture(TraceState& s, Variable* v) {
   PyRef<Local> local = new_local(type_of(v->data.get()));
   Local* result = local.get();
   s.captured_params.push_back(local.copy());
@@ -115,10 +133,76 @@ Local* local_of(TraceState& s, Variable* v, const char* op) {
   return result;
 }
 
+// The local of a hidden result, whose let is made to bind it.
+PyRef<Local> bind_hidden(TraceState& s, const TraceState::Hidden& h) {
+  Let* let = s.lets[h.let].get();
+  PyObject* old = let->results.get();
+  Py_ssize_t visible = let->rhs->op->row->outputs, n = PyTuple_GET_SIZE(old), wanted = visible + h.k + 1;
+  if (n >= wanted) return PyRef<Local>::borrow(as<Local>(PyTuple_GET_ITEM(old, visible + h.k)));
+  PyRef<> results = check(PyTuple_New(wanted));
+  for (Py_ssize_t i = 0; i < wanted; ++i) {
+    if (i < n) {
+      PyTuple_SET_ITEM(results.get(), i, new_ref(PyTuple_GET_ITEM(old, i)));
+      continue;
+    }
+    const Tensor* tensor = nullptr;
+    for (auto& [t, other] : s.hidden)
+      if (other.let == h.let && other.k == i - visible) tensor = t;
+    PyTuple_SET_ITEM(results.get(), i, new_local(type_of(tensor)).release());
+  }
+  PyRef<Local> local = PyRef<Local>::borrow(as<Local>(PyTuple_GET_ITEM(results.get(), visible + h.k)));
+  s.lets[h.let] = new_let(std::move(results), PyRef<Apply>::borrow(let->rhs.get()));
+  return local;
+}
+
+// The local of `v`, captured if that is allowed. `op` is what uses it, for the message.
+Local* local_of(TraceState& s, Variable* v, const char* op) {
+  auto it = s.known.find(v);
+  if (it != s.known.end()) {
+    if (it->second.version != v->version())
+      runtime_error("%s: an argument (%s) was modified in place outside the trace: it was at version %lld when it was "
+                    "traced, and is at version %lld now. A view and its base cannot both be used once one of them was "
+                    "written: write the traced Variable that is used afterwards",
+                    op, describe(v).c_str(), static_cast<long long>(it->second.version),
+                    static_cast<long long>(v->version()));
+    return it->second.local.get();
+  }
+  // A Variable that a backward made of what a node saved.
+  if (Local* local = v->grad_fn ? local_of_node(s, v) : nullptr) {
+    know(s, v, PyRef<Local>::borrow(local));
+    return local;
+  }
+  if (auto hidden = s.hidden.find(v->data.get()); hidden != s.hidden.end()) {
+    PyRef<Local> local = bind_hidden(s, hidden->second);
+    know(s, v, local.copy());
+    return local.get();  // the let owns it
+  }
+  if (s.constants.contains(v) || s.options.capture) return capture(s, v);
+  const char* remedy = !v->grad_fn ? "Make it an input of the trace, or trace with capture=True"
+                                   : "Compute it from the trace's inputs after the trace was entered, make it an "
+                                     "input, or trace with capture=True";
+  runtime_error("%s: an argument (%s) comes from outside the trace. %s", op, describe(v).c_str(), remedy);
+}
+
+// `v` as an argument of what runs without gradients: a replay, which may record a graph, must not let any through.
+PyRef<Local> detached_local(TraceState& s, Local* local) {
+  static const Op& detach = find_op("detach");
+  PyRef<Local>& found = s.detached[local];
+  if (!found) {
+    PyRef<Local> result = new_local(local->type.copy());
+    PyRef<> args = check(PyTuple_Pack(1, local)), results = check(PyTuple_Pack(1, result.object()));
+    s.lets.push_back(new_let(std::move(results), new_cpp_apply(detach, std::move(args), {})));
+    found = std::move(result);
+  }
+  return found.copy();
+}
+
 // Argument `a` of a call as an argument of the IR.
 PyRef<> ir_argument(TraceState& s, PyObject* a, const char* op) {
-  if (is_variable(a)) return PyRef<Local>::borrow(local_of(s, as_variable(a), op));
-  return new_const(a);
+  if (!is_variable(a)) return new_const(a);
+  Local* local = local_of(s, as_variable(a), op);
+  if (!grad_enabled && as_variable(a)->requires_grad) return detached_local(s, local);
+  return PyRef<Local>::borrow(local);
 }
 
 PyRef<> ir_arguments(TraceState& s, PyObject* const* args, Py_ssize_t n, int list_index, const char* op) {
@@ -158,6 +242,21 @@ void bind(TraceState& s, PyRef<Apply> rhs, PyObject* const* results, Py_ssize_t 
   s.lets.push_back(new_let(std::move(locals), std::move(rhs)));
 }
 
+// An in-place operation keeps the type of what it writes; what it computes may have another.
+PyRef<Apply> in_written_type(TraceState& s, PyRef<Apply> rhs, const Variable* written) {
+  static const Op& cast = find_op("cast");
+  if (!(rhs->op->row->flags & (kInPlace | kInPlaceOnly))) return rhs;
+  TypeInfos types = infer_types(rhs.get());
+  if (types.size() != 1 || types[0].dtype == written->data->dtype) return rhs;
+  PyRef<Local> computed = new_local(new_type(types[0].dtype, types[0].device, types[0].sizes));
+  PyRef<> results = check(PyTuple_Pack(1, computed.object()));
+  PyRef<> number = check(PyLong_FromLong(static_cast<long>(written->data->dtype)));
+  PyRef<Const> type = new_const(number.get());
+  PyRef<> args = check(PyTuple_Pack(2, computed.object(), type.object())), location = rhs->location.copy();
+  s.lets.push_back(new_let(std::move(results), std::move(rhs)));
+  return new_cpp_apply(cast, std::move(args), std::move(location));
+}
+
 const char* class_name(PyObject* cls) { return reinterpret_cast<PyTypeObject*>(cls)->tp_name; }
 
 }  // namespace
@@ -174,11 +273,34 @@ PyRef<> Stack::before(const Op& op, PyObject* const* args) {
 }
 
 void Stack::after(const Op& op, PyRef<> noted, PyObject* const* results, Py_ssize_t n) {
-  for (size_t i = 0; i < states.size(); ++i) {
-    PyRef<> location = states[i]->options.locations ? current_location() : PyRef<>();
+  for (size_t i = 0; i < states.size() && static_cast<Py_ssize_t>(i) < PyTuple_GET_SIZE(noted.get()); ++i) {
+    TraceState& s = *states[i];
+    PyRef<> location = s.options.locations ? current_location() : PyRef<>();
     PyRef<> arguments = PyRef<>::borrow(PyTuple_GET_ITEM(noted.get(), static_cast<Py_ssize_t>(i)));
-    bind(*states[i], new_cpp_apply(op, std::move(arguments), std::move(location)), results, n);
+    PyRef<Apply> rhs = new_cpp_apply(op, std::move(arguments), std::move(location));
+    if (n == 1) rhs = in_written_type(s, std::move(rhs), as_variable(results[0]));
+    bind(s, std::move(rhs), results, n);
   }
+}
+
+void Stack::hidden_results(const Op&, const PyRef<Tensor>* tensors, int n) {
+  for (auto& state : states)
+    for (int k = 0; k < n; ++k)
+      if (tensors[k])
+        state->hidden.insert_or_assign(tensors[k].get(),
+                                       TraceState::Hidden{tensors[k].copy(), state->lets.size() - 1, k});
+}
+
+void Stack::same_value(Variable* copy, Variable* of) {
+  for (auto& state : states) {
+    auto it = state->known.find(of);
+    if (it != state->known.end()) know(*state, copy, it->second.local.copy());
+  }
+}
+
+void Stack::constant(Variable* v) {
+  v->is_traced = true;
+  for (auto& state : states) state->constants.insert(v);
 }
 
 PyRef<> Stack::before_function(PyObject* cls, PyObject* const* args, Py_ssize_t n) {
@@ -190,7 +312,7 @@ PyRef<> Stack::before_function(PyObject* cls, PyObject* const* args, Py_ssize_t 
 }
 
 void Stack::after_function(PyObject* cls, PyRef<> noted, PyObject* const* results, Py_ssize_t n) {
-  for (size_t i = 0; i < states.size(); ++i) {
+  for (size_t i = 0; i < states.size() && static_cast<Py_ssize_t>(i) < PyTuple_GET_SIZE(noted.get()); ++i) {
     PyRef<> location = states[i]->options.locations ? current_location() : PyRef<>();
     PyRef<> arguments = PyRef<>::borrow(PyTuple_GET_ITEM(noted.get(), static_cast<Py_ssize_t>(i)));
     bind(*states[i], new_py_apply(PyRef<>::borrow(cls), std::move(arguments), std::move(location)), results, n);
@@ -214,7 +336,8 @@ void tracer_enter(PyObject* inputs, TraceOptions options) {
     state->params.push_back(local.copy());
     know(*state, v, std::move(local));
   }
-  Stack& stack = thread_stack.stack;
+  drop_orphans();
+  Stack& stack = this_stack();
   if (stack.states.empty()) live_stacks().push_back(&stack);
   stack.states.push_back(std::move(state));
   call_observer = &stack;
@@ -223,7 +346,7 @@ void tracer_enter(PyObject* inputs, TraceOptions options) {
 namespace {
 
 std::unique_ptr<TraceState> pop() noexcept {
-  Stack& stack = thread_stack.stack;
+  Stack& stack = this_stack();
   std::unique_ptr<TraceState> state = std::move(stack.states.back());
   stack.states.pop_back();
   if (stack.states.empty()) {
@@ -244,7 +367,7 @@ PyRef<> to_tuple(std::vector<PyRef<T>>& items) {
 }  // namespace
 
 PyRef<Lambda> tracer_exit(PyObject* outputs) {
-  if (thread_stack.stack.states.empty()) runtime_error("attempting to exit trace, but none exist");
+  if (this_stack().states.empty()) runtime_error("attempting to exit trace, but none exist");
   std::unique_ptr<TraceState> s = pop();
   if (!PyTuple_Check(outputs))
     runtime_error("outputs argument is expected to be a tuple, but got %s", type_name(outputs));
@@ -268,16 +391,16 @@ PyRef<Lambda> tracer_exit(PyObject* outputs) {
 }
 
 bool tracer_abort() noexcept {
-  if (thread_stack.stack.states.empty()) return false;
+  if (this_stack().states.empty()) return false;
   pop();
   return true;
 }
 
-int tracer_depth() { return static_cast<int>(thread_stack.stack.states.size()); }
+int tracer_depth() { return static_cast<int>(this_stack().states.size()); }
 
 Local* trace_local(Variable* v) {
-  if (thread_stack.stack.states.empty()) return nullptr;
-  auto& known = thread_stack.stack.states.back()->known;
+  if (this_stack().states.empty()) return nullptr;
+  auto& known = this_stack().states.back()->known;
   auto it = known.find(v);
   return it == known.end() ? nullptr : it->second.local.get();
 }
@@ -304,6 +427,7 @@ PyObject* py_tracer_exit(PyObject*, PyObject* outputs) {
 }
 
 PyObject* py_tracer_abort(PyObject*, PyObject*) { return PyBool_FromLong(tracer_abort()); }
+PyObject* py_is_tracing(PyObject*, PyObject*) { return PyBool_FromLong(call_observer != nullptr); }
 PyObject* py_tracer_depth(PyObject*, PyObject*) { return PyLong_FromLong(tracer_depth()); }
 
 PyObject* py_trace_local(PyObject*, PyObject* o) {
@@ -324,6 +448,7 @@ PyMethodDef functions[] = {
      "_tracer_exit(outputs) -> Lambda\n\nEnds the innermost trace, which returns the Variables of the tuple."},
     {"_tracer_abort", py_tracer_abort, METH_NOARGS, "Drops the innermost trace; whether there was one."},
     {"_tracer_depth", py_tracer_depth, METH_NOARGS, "Number of traces that this thread is recording."},
+    {"_is_tracing", py_is_tracing, METH_NOARGS, "Whether the operations of this thread are being recorded now."},
     {"_trace_local", py_trace_local, METH_O, "The Local that stands for a Variable in the innermost trace, or None."},
     {nullptr, nullptr, 0, nullptr},
 };

@@ -299,6 +299,14 @@ SAMPLES = [
         dtypes=NUMERIC,
     ),
     unary("clone", np.copy, dtypes=NUMERIC),
+    unary("detach", np.copy, dtypes=NUMERIC, grad=False),
+    op(
+        "zeros_of",
+        sample(real(3, 4), (2, 5)),
+        reference=lambda a, sizes: np.zeros(sizes, a.dtype),
+        dtypes=NUMERIC,
+        grad=False,
+    ),
     op(
         "cast",
         sample(real(3, 4), 7),

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from .. import _C
+from .grad_mode import no_grad
 from .variable import Variable
 
 
@@ -16,15 +17,18 @@ def seed(output: Variable, gradient: Any, volatile: bool) -> Variable | None:
 
     That it has the output's size and type is checked by the engine.
     """
+    tracing = _C._is_tracing()
     if gradient is None:
         if not output.requires_grad:
             return None  # the engine says what is wrong with that
         data = output.data
         if data.numel() != 1:
             raise RuntimeError("grad can be implicitly created only for scalar outputs")
+        if tracing:
+            return _C._ops.fill(output.detach(), 1)
         return Variable(data.clone().fill_(1), volatile=volatile)
     if isinstance(gradient, Variable):
-        if gradient.volatile != volatile:
+        if gradient.volatile != volatile and not tracing:
             gradient = Variable(gradient.data, volatile=volatile)
     elif isinstance(gradient, (_C._TensorBase, np.ndarray)) or hasattr(gradient, "__cuda_array_interface__"):
         gradient = Variable(gradient, volatile=volatile)
@@ -57,6 +61,15 @@ def _prepare(outputs: tuple, gradients: Any, create_graph: bool | None) -> tuple
     return tuple(seed(o, g, not create_graph) for o, g in zip(outputs, gradients, strict=True)), create_graph
 
 
+def _run(create_graph: bool, *args: Any) -> Any:
+    """The engine's run. A trace sees operations on Variables only, so there a plain backward runs on them as well,
+    without a graph of its own."""
+    if _C._is_tracing() and not create_graph:
+        with no_grad():
+            return Variable._execution_engine.run_backward(*args)
+    return Variable._execution_engine.run_backward(*args)
+
+
 def backward(
     variables: Any,
     grad_variables: Any = None,
@@ -78,7 +91,7 @@ def backward(
     gradients, create_graph = _prepare(outputs, grad_variables, create_graph)
     if retain_graph is None:
         retain_graph = create_graph
-    Variable._execution_engine.run_backward(outputs, gradients, bool(retain_graph))
+    _run(create_graph, outputs, gradients, bool(retain_graph))
 
 
 def grad(
@@ -102,8 +115,6 @@ def grad(
     gradients, create_graph = _prepare(outputs, grad_outputs, create_graph)
     if retain_graph is None:
         retain_graph = create_graph
-    return Variable._execution_engine.run_backward(
-        outputs, gradients, bool(retain_graph), _as_tuple(inputs), bool(only_inputs)
-    )
+    return _run(create_graph, outputs, gradients, bool(retain_graph), _as_tuple(inputs), bool(only_inputs))
 
 

@@ -90,7 +90,7 @@ class Variable(_C._VariableBase):
         """
         if retain_variables is None and create_graph is None:
             given = isinstance(gradient, _C._VariableBase)
-            if not given or gradient.volatile:
+            if (not given or gradient.volatile) and not _C._is_tracing():
                 gradient = gradient if given else engine.seed(self, gradient, True)
                 Variable._execution_engine.run_backward((self,), (gradient,), bool(retain_graph))
                 return

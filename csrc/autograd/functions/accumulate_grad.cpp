@@ -2,6 +2,7 @@
 
 #include "autograd/functions/basic_ops.h"
 #include "autograd/hooks.h"
+#include "autograd/observer.h"
 #include "autograd/ops/op.h"
 #include "utils/gil.h"
 
@@ -75,7 +76,10 @@ Gradients accumulate_grad_apply(Node* node, Gradients&& grads) {
   static GilFriendlyMutex accumulating;
   std::lock_guard<GilFriendlyMutex> lock(accumulating);
   if (!v->grad) {
-    if (!g->is_volatile) {
+    if (call_observer && g->is_traced) {
+      // Recorded as a copy, so that the trace knows `.grad`; a plain backward runs without a graph of its own.
+      v->grad = call<"clone">(Value(g.copy())).take<Variable>();
+    } else if (!g->is_volatile) {
       Variable* input = g.get();
       v->grad = wrap_output(clone(t.get()), make_identity_node(input).get(), 0, result_kind(&input, 1));
     } else {
@@ -86,7 +90,13 @@ Gradients accumulate_grad_apply(Node* node, Gradients&& grads) {
   }
   old = v->grad.copy();  // it may be cleared meanwhile
   require_matching(old->data.get(), t.get(), "the accumulated gradient");
-  if (old->is_volatile) {
+  if (call_observer && g->is_traced) {
+    if (!old->is_traced)
+      runtime_error(
+          "AccumulateGrad: a leaf had a gradient before the trace was entered, so what is added to it would depend on a "
+          "value from outside: set its grad to None first");
+    v->grad = (Value(old.copy()) + Value(g.copy())).take<Variable>();
+  } else if (old->is_volatile) {
     add_in_place(old.get(), t.get());
   } else {
     // Out of place: a gradient with a history of its own may be in use by somebody.

@@ -1,5 +1,6 @@
 // Activations and their fused backward operations.
 #include "autograd/ops/elementwise.h"
+#include "autograd/ops/types.h"
 
 namespace torchlite {
 
@@ -67,12 +68,14 @@ std::span<const Row> activation_rows() {
   static const std::vector<Row> rows = {
       {.signature = "tanh(Tensor self)",
        .doc = "The hyperbolic tangent.",
+       .types = types::kernel_floating,
        .forward = kernel_forward<UnaryKind::Tanh>,
        .backward = [](Backward& b) { b.set(0, call<"tanh_backward">(b.grad(), b.output())); },
        .uses = {out()},
        .flags = kInPlace},
       {.signature = "tanh_backward(Tensor grad, Tensor output)",
        .doc = "grad * (1 - output^2).",
+       .types = types::gradient_map,
        .forward = [](Call& c) -> Outputs {
          return map_backward(
              c, []<class T>(const T* g, const T* y, T* dx, int64_t n) { kernels::tanh_backward(g, y, dx, n); });
@@ -87,12 +90,14 @@ std::span<const Row> activation_rows() {
        .flags = kHidden},
       {.signature = "sigmoid(Tensor self)",
        .doc = "1 / (1 + exp(-self)).",
+       .types = types::kernel_floating,
        .forward = kernel_forward<UnaryKind::Sigmoid>,
        .backward = [](Backward& b) { b.set(0, call<"sigmoid_backward">(b.grad(), b.output())); },
        .uses = {out()},
        .flags = kInPlace},
       {.signature = "sigmoid_backward(Tensor grad, Tensor output)",
        .doc = "grad * output * (1 - output).",
+       .types = types::gradient_map,
        .forward = [](Call& c) -> Outputs {
          return map_backward(
              c, []<class T>(const T* g, const T* y, T* dx, int64_t n) { kernels::sigmoid_backward(g, y, dx, n); });
@@ -107,12 +112,14 @@ std::span<const Row> activation_rows() {
        .flags = kHidden},
       {.signature = "relu(Tensor self)",
        .doc = "max(self, 0); the gradient at 0 is 0.",
+       .types = types::same,
        .forward = relu_forward,
        .backward = [](Backward& b) { b.set(0, call<"relu_backward">(b.grad(), b.output())); },
        .uses = {out()},
        .flags = kInPlace},
       {.signature = "relu_backward(Tensor grad, Tensor output)",
        .doc = "grad where output > 0, else 0.",
+       .types = types::gradient_map,
        .forward = [](Call& c) -> Outputs {
          return map_backward(
              c, []<class T>(const T* g, const T* x, T* dx, int64_t n) { kernels::relu_backward(g, x, dx, n); });
@@ -126,6 +133,7 @@ std::span<const Row> activation_rows() {
        .flags = kHidden},
       {.signature = "leaky_relu(Tensor self, Scalar negative_slope=0.01)",
        .doc = "self where positive, else negative_slope * self.",
+       .types = types::kernel_floating,
        .forward = [](Call& c) -> Outputs {
          double slope = c.number(1);
          return map(c.tensor(0), c.out, [slope]<class T>(const T* x, T* y, int64_t n) {
@@ -137,6 +145,7 @@ std::span<const Row> activation_rows() {
        .flags = kInPlace},
       {.signature = "leaky_relu_backward(Tensor grad, Tensor self, Scalar negative_slope)",
        .doc = "grad where self > 0, else negative_slope * grad.",
+       .types = types::gradient_map,
        .forward = [](Call& c) -> Outputs {
          double slope = c.number(2);
          return map_backward(c, [slope]<class T>(const T* g, const T* x, T* dx, int64_t n) {
@@ -152,6 +161,7 @@ std::span<const Row> activation_rows() {
        .flags = kHidden},
       {.signature = "elu(Tensor self, Scalar alpha=1.0)",
        .doc = "self where positive, else alpha * (exp(self) - 1).",
+       .types = types::kernel_floating,
        .forward = [](Call& c) -> Outputs {
          double alpha = c.number(1);
          return map(c.tensor(0), c.out,
@@ -162,6 +172,7 @@ std::span<const Row> activation_rows() {
        .flags = kInPlace},
       {.signature = "elu_backward(Tensor grad, Tensor self, Scalar alpha)",
        .doc = "grad where self > 0, else grad * alpha * exp(self).",
+       .types = types::gradient_map,
        .forward = [](Call& c) -> Outputs {
          double alpha = c.number(2);
          return map_backward(c, [alpha]<class T>(const T* g, const T* x, T* dx, int64_t n) {
@@ -181,6 +192,7 @@ std::span<const Row> activation_rows() {
        .flags = kHidden},
       {.signature = "softplus(Tensor self, Scalar beta=1, Scalar threshold=20)",
        .doc = "log(1 + exp(beta * self)) / beta; self itself where beta * self > threshold.",
+       .types = types::kernel_floating,
        .forward = [](Call& c) -> Outputs {
          double beta = c.number(1), threshold = c.number(2);
          return map(c.tensor(0), c.out, [=]<class T>(const T* x, T* y, int64_t n) {
@@ -192,6 +204,7 @@ std::span<const Row> activation_rows() {
        .uses = {in(0) | in(1) | in(2)}},
       {.signature = "softplus_backward(Tensor grad, Tensor self, Scalar beta, Scalar threshold)",
        .doc = "grad * sigmoid(beta * self); grad where beta * self > threshold.",
+       .types = types::gradient_map,
        .forward = [](Call& c) -> Outputs {
          double beta = c.number(2), threshold = c.number(3);
          return map_backward(c, [=]<class T>(const T* g, const T* x, T* dx, int64_t n) {

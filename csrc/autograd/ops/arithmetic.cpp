@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "autograd/ops/elementwise.h"
+#include "autograd/ops/types.h"
 
 namespace torchlite {
 
@@ -131,18 +132,21 @@ std::span<const Row> arithmetic_rows() {
   static const std::vector<Row> rows = {
       {.signature = "add(Tensor|Scalar self, Scalar alpha=1, Tensor|Scalar other)",
        .doc = "self + alpha * other, elementwise with broadcasting.",
+       .types = types::scaled_sum,
        .forward = [](Call& c) -> Outputs { return add_scaled(c, 1); },
        .backward = [](Backward& b) { add_backward(b, 1); },
        .uses = {0, 0, in(1)},
        .flags = kInPlace},
       {.signature = "sub(Tensor|Scalar self, Scalar alpha=1, Tensor|Scalar other)",
        .doc = "self - alpha * other, elementwise with broadcasting.",
+       .types = types::scaled_sum,
        .forward = [](Call& c) -> Outputs { return add_scaled(c, -1); },
        .backward = [](Backward& b) { add_backward(b, -1); },
        .uses = {0, 0, in(1)},
        .flags = kInPlace},
       {.signature = "mul(Tensor|Scalar self, Tensor|Scalar other)",
        .doc = "self * other, elementwise with broadcasting.",
+       .types = types::binary,
        .forward = [](Call& c) -> Outputs {
          return binary(c.name(), BinaryKind::Mul, np_multiply, c.args[0], c.args[1], c.out);
        },
@@ -157,6 +161,7 @@ std::span<const Row> arithmetic_rows() {
       {.signature = "div(Tensor|Scalar self, Tensor|Scalar other)",
        .doc = "self / other, elementwise with broadcasting. Integers divide toward zero and stay integers; an integer "
               "divisor of 0 raises ZeroDivisionError.",
+       .types = types::divide,
        .forward = [](Call& c) -> Outputs { return divide(c); },
        .backward =
            [](Backward& b) {
@@ -169,12 +174,14 @@ std::span<const Row> arithmetic_rows() {
        .flags = kInPlace},
       {.signature = "pow(Tensor|Scalar self, Tensor|Scalar exponent)",
        .doc = "self ** exponent, elementwise with broadcasting.",
+       .types = types::power,
        .forward = [](Call& c) -> Outputs { return power(c); },
        .backward = power_backward,
        .uses = {in(0) | in(1), in(0) | in(1) | out()},
        .flags = kInPlace},
       {.signature = "remainder(Tensor|Scalar self, Tensor|Scalar other)",
        .doc = "self - other * floor(self / other): the sign is that of `other`.",
+       .types = types::binary,
        .forward = [](Call& c) -> Outputs { return modulo(c, np_remainder); },
        .backward =
            [](Backward& b) {
@@ -185,6 +192,7 @@ std::span<const Row> arithmetic_rows() {
        .flags = kInPlace},
       {.signature = "fmod(Tensor|Scalar self, Tensor|Scalar other)",
        .doc = "self - other * trunc(self / other): the sign is that of `self`.",
+       .types = types::binary,
        .forward = [](Call& c) -> Outputs { return modulo(c, np_fmod); },
        .backward =
            [](Backward& b) {
@@ -195,6 +203,7 @@ std::span<const Row> arithmetic_rows() {
        .flags = kInPlace},
       {.signature = "atan2(Tensor self, Tensor other)",
        .doc = "The angle of the point (other, self). The gradient at the origin is 0.",
+       .types = types::binary_floating,
        .forward = [](Call& c) -> Outputs { return apply_binary(c.name(), np_arctan2, c.args[0], c.args[1], c.out); },
        .backward =
            [](Backward& b) {
@@ -208,6 +217,7 @@ std::span<const Row> arithmetic_rows() {
        .flags = kInPlace},
       {.signature = "maximum(Tensor|Scalar self, Tensor|Scalar other)",
        .doc = "The larger of each pair, NaN if either is. At a tie each operand takes half of the gradient.",
+       .types = types::binary,
        .forward = [](Call& c) -> Outputs {
          return binary(c.name(), BinaryKind::Maximum, np_maximum, c.args[0], c.args[1], c.out);
        },
@@ -215,6 +225,7 @@ std::span<const Row> arithmetic_rows() {
        .uses = {in(0) | in(1), in(0) | in(1)}},
       {.signature = "minimum(Tensor|Scalar self, Tensor|Scalar other)",
        .doc = "The smaller of each pair, NaN if either is. At a tie each operand takes half of the gradient.",
+       .types = types::binary,
        .forward = [](Call& c) -> Outputs {
          return binary(c.name(), BinaryKind::Minimum, np_minimum, c.args[0], c.args[1], c.out);
        },
@@ -222,6 +233,7 @@ std::span<const Row> arithmetic_rows() {
        .uses = {in(0) | in(1), in(0) | in(1)}},
       {.signature = "lerp(Tensor self, Tensor end, Scalar weight)",
        .doc = "self + weight * (end - self).",
+       .types = types::lerp,
        .forward = [](Call& c) -> Outputs {
          PyRef<Tensor> way = binary(c.name(), BinaryKind::Sub, np_subtract, c.args[1], c.args[0], nullptr);
          way = binary(c.name(), BinaryKind::Mul, np_multiply, way.get(), c.args[2], nullptr);
@@ -236,6 +248,7 @@ std::span<const Row> arithmetic_rows() {
        .flags = kInPlace},
       {.signature = "addcmul(Tensor self, Scalar value=1, Tensor tensor1, Tensor tensor2)",
        .doc = "self + value * tensor1 * tensor2.",
+       .types = types::add_product,
        .forward = [](Call& c) -> Outputs { return add_product(c, BinaryKind::Mul, np_multiply); },
        .backward =
            [](Backward& b) {
@@ -247,6 +260,7 @@ std::span<const Row> arithmetic_rows() {
        .flags = kInPlace},
       {.signature = "addcdiv(Tensor self, Scalar value=1, Tensor tensor1, Tensor tensor2)",
        .doc = "self + value * tensor1 / tensor2.",
+       .types = types::add_quotient,
        .forward = [](Call& c) -> Outputs { return add_product(c, BinaryKind::Div, np_divide); },
        .backward =
            [](Backward& b) {

@@ -1,6 +1,7 @@
 // Backward: what the gradient of a row sees.
 #include <bit>
 
+#include "autograd/observer.h"
 #include "autograd/ops/op_node.h"
 
 namespace torchlite {
@@ -93,9 +94,25 @@ Value Backward::output(int i) const {
 int64_t Backward::integer(int i) const { return constant_to_int(value(i).object()); }
 double Backward::number(int i) const { return constant_to_double(value(i).object()); }
 
+namespace {
+// A zero gradient made by operations, from the first gradient that arrived.
+PyRef<Variable> recorded_zero(Node* node, const Gradients& grads, int i) {
+  PyRef<Variable> zero = zero_gradient(node, i);
+  if (!call_observer) return zero;
+  for (const PyRef<Variable>& g : grads) {
+    if (!g) continue;
+    Value made = call<"zeros_of">(Value(g.copy()), std::vector<int64_t>(zero->data->sizes().begin(),
+                                                                        zero->data->sizes().end()));
+    if (made.dtype() != zero->data->dtype) made = call<"cast">(made, static_cast<int64_t>(zero->data->dtype));
+    return made.take<Variable>();
+  }
+  return zero;
+}
+}  // namespace
+
 Value Backward::grad(int i) {
   PyRef<Variable>& g = grads_[static_cast<size_t>(i)];
-  if (!g) g = zero_gradient(node_, i);
+  if (!g) g = record_ ? recorded_zero(node_, grads_, i) : zero_gradient(node_, i);
   if (!record_) return Value(PyRef<Tensor>::borrow(g->data.get()));
   // One volatile gradient among others must not make the whole result volatile.
   if (g->is_volatile) return Value(new_leaf(PyRef<Tensor>::borrow(g->data.get())));

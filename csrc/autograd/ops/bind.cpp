@@ -1,5 +1,6 @@
 // How Python sees the operations: the Op type, the table `_C._ops`, methods and number slots of Variables and Tensors.
 #include "autograd/ops/indexing.h"
+#include "autograd/observer.h"
 #include "autograd/ops/op_node.h"
 #include "autograd/ops/composite.h"
 #include "autograd/ops/parse.h"
@@ -81,7 +82,7 @@ PyObject* binary(const Op& op, PyObject* a, PyObject* b) {
     auto prepare = [](PyObject* o, PyObject* other, PyRef<>& keep) -> PyObject* {
       if (is_operand(o) || PyFloat_CheckExact(o) || PyLong_CheckExact(o)) return o;
       keep = as_operand(o);
-      if (keep && is_tensor(keep.get()) && is_variable(other)) keep = new_leaf(std::move(keep).cast<Tensor>());
+      if (keep && is_tensor(keep.get()) && is_variable(other)) keep = new_constant(std::move(keep).cast<Tensor>());
       return keep.get();
     };
     PyObject* x = prepare(a, b, keep_a);
@@ -101,7 +102,7 @@ PyObject* binary_in_place(const Op& op, PyObject* a, PyObject* b) {
     PyRef<> keep = as_operand(b);
     if (!keep) Py_RETURN_NOTIMPLEMENTED;
     if (is_tensor(a) && is_variable(keep.get())) Py_RETURN_NOTIMPLEMENTED;
-    if (is_tensor(keep.get()) && !is_tensor(b) && is_variable(a)) keep = new_leaf(std::move(keep).cast<Tensor>());
+    if (is_tensor(keep.get()) && !is_tensor(b) && is_variable(a)) keep = new_constant(std::move(keep).cast<Tensor>());
     PyObject* args[kMaxParams];
     size_t n = op.params.size();
     args[0] = a;

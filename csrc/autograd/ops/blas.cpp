@@ -1,6 +1,7 @@
 // Products of matrices and vectors. The multiplication is NumPy's, written into our memory; NumPy hands transposed
 // operands to BLAS without a copy. Matrices of a few elements are multiplied here, which costs less than the call.
 #include "autograd/ops/elementwise.h"
+#include "autograd/ops/types.h"
 #include "tensor/gemm.h"
 #include "utils/numpy_api.h"
 
@@ -228,6 +229,7 @@ std::span<const Row> blas_rows() {
   static const std::vector<Row> rows = {
       {.signature = "mm(Tensor self, Tensor mat2)",
        .doc = "The product of a (n, k) and a (k, m) matrix.",
+       .types = types::matrix_product,
        .forward = [](Call& c) -> Outputs { return matrix_product(c.name(), c.tensor(0), c.tensor(1)); },
        .backward =
            [](Backward& b) {
@@ -237,6 +239,7 @@ std::span<const Row> blas_rows() {
        .uses = {in(1), in(0)}},
       {.signature = "mv(Tensor self, Tensor vec)",
        .doc = "The product of a (n, k) matrix and a (k,) vector.",
+       .types = types::matrix_vector,
        .forward = [](Call& c) -> Outputs { return matrix_vector(c.name(), c.tensor(0), c.tensor(1)); },
        .backward =
            [](Backward& b) {
@@ -246,6 +249,7 @@ std::span<const Row> blas_rows() {
        .uses = {in(1), in(0)}},
       {.signature = "dot(Tensor self, Tensor tensor)",
        .doc = "The sum of the products of two vectors, of size (1,).",
+       .types = types::dot,
        .forward = [](Call& c) -> Outputs { return dot(c.name(), c.tensor(0), c.tensor(1)); },
        .backward =
            [](Backward& b) {
@@ -256,6 +260,7 @@ std::span<const Row> blas_rows() {
        .flags = kReduceToNumber},
       {.signature = "ger(Tensor self, Tensor vec2)",
        .doc = "The outer product (n, m) of a (n,) and a (m,) vector.",
+       .types = types::outer_product,
        .forward = [](Call& c) -> Outputs { return outer_product(c.name(), c.tensor(0), c.tensor(1)); },
        .backward =
            [](Backward& b) {
@@ -265,6 +270,7 @@ std::span<const Row> blas_rows() {
        .uses = {in(1), in(0)}},
       {.signature = "bmm(Tensor self, Tensor mat2)",
        .doc = "The products of a batch of (n, k) and a batch of (k, m) matrices.",
+       .types = types::batch_product,
        .forward = [](Call& c) -> Outputs { return batch_product(c.name(), c.tensor(0), c.tensor(1)); },
        .backward =
            [](Backward& b) {
@@ -275,12 +281,14 @@ std::span<const Row> blas_rows() {
       {.signature = "matmul(Tensor self, Tensor other)",
        .doc = "The matrix product by NumPy's rules: vectors get a dimension for the time of the product, batches "
               "broadcast. Two vectors give size (1,).",
+       .types = types::general_product,
        .forward = [](Call& c) -> Outputs { return general_product(c.name(), c.tensor(0), c.tensor(1)); },
        .backward = matmul_backward,
        .uses = {in(1), in(0)},
        .flags = kKeepSizes},
       {.signature = "addmm(Scalar beta=1, Tensor self, Scalar alpha=1, Tensor mat1, Tensor mat2)",
        .doc = "beta * self + alpha * mat1 @ mat2; self broadcasts to the size of the product.",
+       .types = types::addmm,
        .forward = [](Call& c) -> Outputs {
          return add_to_product(c, matrix_product(c.name(), c.tensor(3), c.tensor(4)));
        },
@@ -296,6 +304,7 @@ std::span<const Row> blas_rows() {
        .flags = kInPlace},
       {.signature = "addbmm(Scalar beta=1, Tensor self, Scalar alpha=1, Tensor batch1, Tensor batch2)",
        .doc = "beta * self + alpha * sum_i batch1[i] @ batch2[i].",
+       .types = types::addbmm,
        .forward = [](Call& c) -> Outputs {
          static PyObject* const reduce = check(PyObject_GetAttrString(np_add.get(), "reduce")).release();
          PyRef<Tensor> products = batch_product(c.name(), c.tensor(3), c.tensor(4));
@@ -314,6 +323,7 @@ std::span<const Row> blas_rows() {
        .flags = kInPlace},
       {.signature = "baddbmm(Scalar beta=1, Tensor self, Scalar alpha=1, Tensor batch1, Tensor batch2)",
        .doc = "beta * self + alpha * batch1 @ batch2, matrix by matrix.",
+       .types = types::baddbmm,
        .forward = [](Call& c) -> Outputs {
          return add_to_product(c, batch_product(c.name(), c.tensor(3), c.tensor(4)));
        },
@@ -329,6 +339,7 @@ std::span<const Row> blas_rows() {
        .flags = kInPlace},
       {.signature = "addmv(Scalar beta=1, Tensor self, Scalar alpha=1, Tensor mat, Tensor vec)",
        .doc = "beta * self + alpha * mat @ vec.",
+       .types = types::addmv,
        .forward = [](Call& c) -> Outputs {
          return add_to_product(c, matrix_vector(c.name(), c.tensor(3), c.tensor(4)));
        },
@@ -344,6 +355,7 @@ std::span<const Row> blas_rows() {
        .flags = kInPlace},
       {.signature = "addr(Scalar beta=1, Tensor self, Scalar alpha=1, Tensor vec1, Tensor vec2)",
        .doc = "beta * self + alpha * the outer product of vec1 and vec2.",
+       .types = types::addr,
        .forward = [](Call& c) -> Outputs {
          return add_to_product(c, outer_product(c.name(), c.tensor(3), c.tensor(4)));
        },

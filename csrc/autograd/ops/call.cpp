@@ -188,7 +188,7 @@ PyRef<> wrap_outputs(const Op& op, PyObject* const* args, Scan& s, Outputs& outp
     save_arguments(op, args, node.get());
     if (op.row->outputs > 1)
       for (int k = 0; k < n_results; ++k) extra(node.get()).outputs.push_back(info_of(outputs.v[k].get()));
-  } else if (!s.any_volatile && grad_enabled) {
+  } else if (!s.any_volatile && grad_enabled && !(op.row->flags & kLeaf)) {
     node = new_op_node(op, s.n_variables, 0, false);
   }
   const Storage* source = (s.variables & 1) && 0 != op.list_index ? as_variable(args[0])->data->storage.get() : nullptr;
@@ -208,13 +208,16 @@ PyRef<> wrap_outputs(const Op& op, PyObject* const* args, Scan& s, Outputs& outp
     variables[k] = v.get();
     results[k] = std::move(v);
   }
-  if (executable && mask) save_outputs(op, node.get(), outputs, variables, count_saved(op, args, mask));
-  if (node) PyObject_GC_Track(node.get());
-  if (call_observer) {
+  // Before results are saved: what the observer knows, it is told of when that happens.
+  if (call_observer && noted) {
     PyObject* made[kMaxOutputs];
     for (int k = 0; k < n_results; ++k) made[k] = results[k].get();
     call_observer->after(op, std::move(noted), made, n_results);
+    if (executable && op.row->hidden_outputs)
+      call_observer->hidden_results(op, outputs.v + op.row->outputs, op.row->hidden_outputs);
   }
+  if (executable && mask) save_outputs(op, node.get(), outputs, variables, count_saved(op, args, mask));
+  if (node) PyObject_GC_Track(node.get());
   return pack(results, n_results);
 }
 
@@ -242,12 +245,14 @@ void forward_into(const Op& op, PyObject* const* raw, Tensor* out) {
 
 Outputs run_forward(const Op& op, PyObject* const* args) { return forward(op, args, nullptr); }
 
-PyRef<> call_op(const Op& op, PyObject* const* args) {
+PyRef<> call_op(const Op& op, PyObject* const* args, Outputs* hidden) {
   Scan s;
   scan(op, args, s);
   PyRef<> noted;
   if (call_observer && s.variables) noted = call_observer->before(op, args);
   Outputs outputs = forward(op, s.raw, nullptr);
+  if (hidden)
+    for (int k = op.row->outputs; k < op.row->outputs + op.row->hidden_outputs; ++k) hidden->v[k] = outputs.v[k].copy();
   if (s.variables) return wrap_outputs(op, args, s, outputs, std::move(noted));
   if (op.row->outputs == 1) return std::move(outputs.v[0]);
   PyRef<> results[kMaxOutputs];
@@ -286,6 +291,7 @@ PyRef<> call_op_in_place(const Op& op, PyObject* const* args) {
         old_value = v->grad_fn ? new_interior(std::move(data), PyRef<Node>::borrow(v->grad_fn.get()), v->output_nr,
                                               v->requires_grad)
                                : new_leaf(std::move(data));
+        if (call_observer) call_observer->same_value(old_value.get(), v);
       }
       saved_args[i] = old_value.object();
     }
@@ -297,9 +303,10 @@ PyRef<> call_op_in_place(const Op& op, PyObject* const* args) {
   counter_of(v);  // what may fail for want of memory comes before the write
   forward_into(op, s.raw, as_tensor(s.raw[self_index]));
   bump_version(v);
-  if (call_observer) call_observer->after(op, std::move(noted), &self, 1);
+  if (grad_enabled)
+    rebase_history(v, node ? PyRef<Node>::borrow(node.get()) : PyRef<Node>(), 0, executable, s.any_volatile);
+  if (call_observer && noted) call_observer->after(op, std::move(noted), &self, 1);
   if (!grad_enabled) return PyRef<>::borrow(self);
-  rebase_history(v, node ? PyRef<Node>::borrow(node.get()) : PyRef<Node>(), 0, executable, s.any_volatile);
   if (executable) {
     Outputs outputs;
     save_outputs(op, node.get(), outputs, &v, n_saved);

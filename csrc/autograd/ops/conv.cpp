@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "autograd/ops/nn.h"
+#include "autograd/ops/types.h"
 #include "tensor/gemm.h"
 #include "tensor/kernels/parallel.h"
 #include "utils/gil.h"
@@ -275,11 +276,15 @@ Outputs max_pool2d_forward(Call& c) {
   return {to_dtype(y.get(), c.tensor(0)->dtype), std::move(index)};
 }
 
+Value zeros_beside(Backward& b, const Sizes& sizes) {
+  return b.recording() ? call<"zeros_of">(b.grad(), sizes) : Value(new_zeros(b.grad().dtype(), sizes));
+}
+
 void max_pool2d_backward(Backward& b) {
   Sizes sizes = b.sizes(0);
   Value planes = call<"reshape">(b.grad(), Sizes{sizes[0], sizes[1], -1});
   Value index = call<"reshape">(b.output(1), Sizes{sizes[0], sizes[1], -1});
-  Value zeros = constant_operand(b, new_zeros(b.grad().dtype(), Sizes{sizes[0], sizes[1], sizes[2] * sizes[3]}));
+  Value zeros = zeros_beside(b, Sizes{sizes[0], sizes[1], sizes[2] * sizes[3]});
   b.set(0, call<"reshape">(call<"scatter_add">(zeros, 2, index, planes), sizes));
 }
 
@@ -290,18 +295,21 @@ std::vector<Row> conv_rows() {
       {"conv2d(Tensor input, Tensor weight, Tensor? bias=None, ints stride=1, ints padding=0, ints dilation=1, "
        "int groups=1)",
        "Cross-correlation of input (N, C, H, W) with weight (O, C / groups, h, w), plus bias (O,): (N, O, H', W').",
+       types::conv2d,
        conv2d_forward,
        conv2d_backward,
        {in(1) | kGeometry, in(0) | kGeometry, 0},
        kKeepSizes | kNoMethod},
       {"conv2d_input(Tensor self, Tensor weight, ints sizes, ints stride, ints padding, ints dilation, int groups)",
        "Gradient of conv2d for its input, which has the given sizes.",
+       types::conv2d_gradient,
        conv2d_input_forward,
        conv2d_input_backward,
        {in(1) | kGeometry, in(0) | kGeometry},
        kKeepSizes | kHidden},
       {"conv2d_weight(Tensor self, Tensor grad, ints sizes, ints stride, ints padding, ints dilation, int groups)",
        "Gradient of conv2d for its weight, which has the given sizes.",
+       types::conv2d_gradient,
        conv2d_weight_forward,
        conv2d_weight_backward,
        {in(1) | kGeometry, in(0) | kGeometry},
@@ -311,6 +319,7 @@ std::vector<Row> conv_rows() {
        .doc =
            "Largest element under a window that moves over each plane of self (N, C, H, W), and the flat position of "
            "each in its plane.",
+       .types = types::max_pool2d,
        .forward = max_pool2d_forward,
        .backward = max_pool2d_backward,
        .uses = {out(1)},

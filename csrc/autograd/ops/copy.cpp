@@ -1,5 +1,6 @@
 // Copies, fills and casts.
 #include "autograd/ops/elementwise.h"
+#include "autograd/ops/types.h"
 #include "utils/numpy_api.h"
 
 namespace torchlite {
@@ -70,6 +71,7 @@ std::span<const Row> copy_rows() {
   static const std::vector<Row> rows = {
       {.signature = "fill(Tensor self, Scalar value)",
        .doc = "Sets every element to `value`.",
+       .types = types::same,
        .forward = [](Call& c) -> Outputs {
          PyRef<Tensor> y = target(c);
          fill(y.get(), c.args[1]);
@@ -79,6 +81,7 @@ std::span<const Row> copy_rows() {
        .flags = kInPlaceOnly | kNoFunction},
       {.signature = "zero(Tensor self)",
        .doc = "Sets every element to 0.",
+       .types = types::same,
        .forward = [](Call& c) -> Outputs {
          PyRef<Tensor> y = target(c);
          if (y->contiguous && on_host(y.get())) {
@@ -94,6 +97,7 @@ std::span<const Row> copy_rows() {
       {.signature = "copy(Tensor self, Tensor src, bool broadcast=True)",
        .doc = "Copies src into self, converting its type and broadcasting it. A size that does not broadcast but has "
               "as many elements is copied in order, with a UserWarning if `broadcast`.",
+       .types = types::copy,
        .forward = copy_forward,
        .backward =
            [](Backward& b) {
@@ -103,10 +107,22 @@ std::span<const Row> copy_rows() {
        .flags = kInPlaceOnly | kNoFunction},
       {.signature = "clone(Tensor self)",
        .doc = "A contiguous copy.",
+       .types = types::same,
        .forward = [](Call& c) -> Outputs { return clone(c.tensor(0)); },
        .backward = [](Backward& b) { b.set(0, b.grad()); }},
+      {.signature = "zeros_of(Tensor self, ints sizes)",
+       .doc = "Zeros of the given sizes and of the type of self: a constant in gradients.",
+       .types = types::given_sizes,
+       .forward = [](Call& c) -> Outputs { return new_zeros(c.tensor(0)->dtype, c.ints(1)); },
+       .flags = kHidden},
+      {.signature = "detach(Tensor self)",
+       .doc = "A leaf on the same memory that needs no gradient.",
+       .types = types::same,
+       .forward = [](Call& c) -> Outputs { return alias(c.tensor(0)); },
+       .flags = kView | kLeaf | kHidden},
       {.signature = "cast(Tensor self, int dtype)",
        .doc = "A copy in the element type numbered `dtype`; the gradient is cast back.",
+       .types = types::cast,
        .forward = [](Call& c) -> Outputs {
          int64_t type = c.integer(1);
          if (type < 0 || type >= kDTypes) value_error("cast: no element type has number %S", c.args[1]);

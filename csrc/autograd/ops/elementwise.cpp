@@ -1,5 +1,7 @@
 #include "autograd/ops/elementwise.h"
 
+#include "autograd/observer.h"
+
 namespace torchlite {
 
 using kernels::BinaryKernel;
@@ -136,7 +138,10 @@ PyRef<Tensor> loop_operand(Tensor* t, DType dtype, Dims sizes) {
   return out;
 }
 
-Value zeros_like(const Value& g) { return Value(new_zeros(g.dtype(), g.sizes())); }
+Value zeros_like(const Value& g) {
+  if (!is_variable(g.object())) return Value(new_zeros(g.dtype(), g.sizes()));
+  return call<"zeros_of">(g, std::vector<int64_t>(g.sizes().begin(), g.sizes().end()));
+}
 
 Value paired_with(const Value& g, const Value& v) {
   if (v.is_constant()) return v;
@@ -146,7 +151,7 @@ Value paired_with(const Value& g, const Value& v) {
 }
 
 Value constant_beside(const Value& x, PyRef<Tensor> t) {
-  if (is_variable(x.object())) return Value(new_leaf(std::move(t)));
+  if (is_variable(x.object())) return Value(new_constant(std::move(t)));
   return Value(std::move(t));
 }
 

@@ -1,5 +1,6 @@
 // The largest and smallest elements and where they are, and truth over a tensor.
 #include "autograd/ops/reduction.h"
+#include "autograd/ops/types.h"
 #include "utils/numpy_api.h"
 
 namespace torchlite {
@@ -142,6 +143,7 @@ std::span<const Row> extremum_rows() {
       {.signature = "max(Tensor self, Tensor|Scalar? dim=None, bool keepdim=False)",
        .doc = "The largest element; with dim, (values, indices) along it; with a tensor, the elementwise maximum. The "
               "first of equal elements is taken and gets the gradient; NaN counts as largest.",
+       .types = types::extremum,
        .forward = [](Call& c) -> Outputs { return extremum_forward(c, true); },
        .backward = [](Backward& b) { extremum_backward(b, true); },
        .uses = {in(0) | in(1) | out(1), in(0) | in(1)},
@@ -151,6 +153,7 @@ std::span<const Row> extremum_rows() {
       {.signature = "min(Tensor self, Tensor|Scalar? dim=None, bool keepdim=False)",
        .doc = "The smallest element; with dim, (values, indices) along it; with a tensor, the elementwise minimum. The "
               "first of equal elements is taken and gets the gradient; NaN counts as smallest.",
+       .types = types::extremum,
        .forward = [](Call& c) -> Outputs { return extremum_forward(c, false); },
        .backward = [](Backward& b) { extremum_backward(b, false); },
        .uses = {in(0) | in(1) | out(1), in(0) | in(1)},
@@ -159,14 +162,17 @@ std::span<const Row> extremum_rows() {
        .non_differentiable = 2},
       {.signature = "argmax(Tensor self, int? dim=None, bool keepdim=False)",
        .doc = "The position of the largest element, the first at a tie: along dim, or in the flattened tensor.",
+       .types = types::arg_extremum,
        .forward = [](Call& c) -> Outputs { return arg_forward(c, true); },
        .flags = kReduceToNumber},
       {.signature = "argmin(Tensor self, int? dim=None, bool keepdim=False)",
        .doc = "The position of the smallest element, the first at a tie: along dim, or in the flattened tensor.",
+       .types = types::arg_extremum,
        .forward = [](Call& c) -> Outputs { return arg_forward(c, false); },
        .flags = kReduceToNumber},
       {.signature = "take_along(Tensor self, Tensor index, int dim)",
        .doc = "The element at `index` of each line along dim; index has size 1 there.",
+       .types = types::take_along,
        .forward = [](Call& c) -> Outputs {
          int dim = c.dim(2, c.tensor(0)->ndim);
          require_positions(c.name(), c.tensor(0)->sizes(), c.tensor(1), dim);
@@ -181,6 +187,7 @@ std::span<const Row> extremum_rows() {
        .flags = kHidden | kKeepSizes},
       {.signature = "put_along(Tensor self, Tensor index, int dim, int size)",
        .doc = "Zeros of `size` along dim with the elements of self at `index`: the gradient of take_along.",
+       .types = types::put_along,
        .forward = [](Call& c) -> Outputs {
          Tensor* x = c.tensor(0);
          int dim = c.dim(2, x->ndim);
@@ -199,6 +206,7 @@ std::span<const Row> extremum_rows() {
        .flags = kHidden},
       {.signature = "all(Tensor self, int? dim=None, bool keepdim=False)",
        .doc = "1 where every element is nonzero: a ByteTensor.",
+       .types = types::truth,
        .forward = [](Call& c) -> Outputs {
          static PyObject* const reduce = ufunc_method("logical_and", "reduce");
          return truth_forward(c, reduce);
@@ -206,6 +214,7 @@ std::span<const Row> extremum_rows() {
        .flags = kReduceToNumber},
       {.signature = "any(Tensor self, int? dim=None, bool keepdim=False)",
        .doc = "1 where some element is nonzero: a ByteTensor.",
+       .types = types::truth,
        .forward = [](Call& c) -> Outputs {
          static PyObject* const reduce = ufunc_method("logical_or", "reduce");
          return truth_forward(c, reduce);

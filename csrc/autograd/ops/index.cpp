@@ -3,6 +3,7 @@
 // Reading and adding at the same positions are each other's gradient; a write's gradient is zero at the written
 // positions for the tensor written to, and what was read there for the value.
 #include "autograd/ops/op.h"
+#include "autograd/ops/types.h"
 #include "tensor/index_kernels.h"
 #include "tensor/indexing.h"
 #include "tensor/views.h"
@@ -14,11 +15,11 @@ namespace {
 
 using Sizes = std::vector<int64_t>;
 
-// A tensor without history as an operand of the gradient's own operations.
-Value constant(const Backward& b, PyRef<Tensor> t) {
-  return b.recording() ? Value(new_leaf(std::move(t))) : Value(std::move(t));
+// Zeros beside the gradient.
+Value zeros(Backward& b, const Sizes& sizes) {
+  if (b.recording()) return call<"zeros_of">(b.grad(), sizes);
+  return Value(new_zeros(b.grad().dtype(), sizes));
 }
-Value zeros(const Backward& b, DType dtype, const Sizes& sizes) { return constant(b, new_zeros(dtype, sizes)); }
 
 // `g` for an argument of size `sizes` that was broadcast as NumPy's assignment does: further leading ones are allowed.
 Value sum_to_value(Value g, const Sizes& sizes) {
@@ -148,7 +149,7 @@ Outputs index_select_forward(Call& c) {
 void index_select_backward(Backward& b) {
   Sizes sizes = b.sizes(0);
   if (sizes.empty()) b.set(0, call<"sum_to">(b.grad(), sizes));
-  else b.set(0, call<"index_add">(zeros(b, b.grad().dtype(), sizes), b.integer(1), b.value(2), b.grad()));
+  else b.set(0, call<"index_add">(zeros(b, sizes), b.integer(1), b.value(2), b.grad()));
 }
 
 Outputs index_add_forward(Call& c) {
@@ -179,7 +180,7 @@ Outputs gather_forward(Call& c) {
   return gather(self, c.dim(1, self->ndim), c.tensor(2), c.name());
 }
 void gather_backward(Backward& b) {
-  b.set(0, call<"scatter_add">(zeros(b, b.grad().dtype(), b.sizes(0)), b.integer(1), b.value(2), b.grad()));
+  b.set(0, call<"scatter_add">(zeros(b, b.sizes(0)), b.integer(1), b.value(2), b.grad()));
 }
 
 Outputs scatter_forward(Call& c) {
@@ -215,7 +216,7 @@ Outputs masked_select_forward(Call& c) {
 void masked_select_backward(Backward& b) {
   Value mask = b.value(1);
   Sizes sizes = broadcast_sizes(b.sizes(0), mask.sizes(), "masked_select");
-  b.set(0, call<"masked_scatter">(zeros(b, b.grad().dtype(), sizes), mask, b.grad()));
+  b.set(0, call<"masked_scatter">(zeros(b, sizes), mask, b.grad()));
 }
 
 Outputs masked_scatter_forward(Call& c) {
@@ -241,18 +242,21 @@ std::span<const Row> index_rows() {
   static const std::vector<Row> rows = {
       {"index(Tensor self, any key, Tensor[] indices)",
        "self[key], the key's index tensors apart. A view for ints and slices, else a copy.",
+       types::index,
        index_forward,
        index_backward,
        {kKey},
-       kView | kKeepSizes | kHidden},
+       kView | kKeepSizes | kHidden | kOpenSizes},
       {"index_backward(Tensor self, ints sizes, any key, Tensor[] indices)",
        "Zeros of `sizes` with self added at `key`.",
+       types::given_sizes,
        index_backward_forward,
        index_backward_backward,
        {in(2) | in(3)},
        kKeepSizes | kHidden},
       {"set_index(Tensor self, any key, Tensor[] indices, Tensor|Scalar value)",
        "A copy of self with `value` at `key`.",
+       types::same,
        set_index_forward,
        set_index_backward,
        {kKey, 0, 0, kKey},
@@ -260,54 +264,63 @@ std::span<const Row> index_rows() {
 
       {"index_select(Tensor self, int dim, Tensor index)",
        "The slices of self along `dim` that a 1-d LongTensor names.",
+       types::index_select,
        index_select_forward,
        index_select_backward,
        {kKey},
        kKeepSizes},
       {"index_add(Tensor self, int dim, Tensor index, Tensor source)",
        "self with the slices of `source` added at the slices that `index` names; repeated indices add up.",
+       types::index_put,
        index_add_forward,
        index_add_backward,
        {0, 0, 0, kKey},
        kInPlace | kKeepSizes},
       {"index_copy(Tensor self, int dim, Tensor index, Tensor source)",
        "self with the slices that `index` names replaced by those of `source`.",
+       types::index_put,
        index_copy_forward,
        index_copy_backward,
        {kKey, 0, 0, kKey},
        kInPlace | kKeepSizes},
       {"index_fill(Tensor self, int dim, Tensor index, Scalar value)",
        "self with the slices that `index` names filled.",
+       types::index_fill,
        index_fill_forward,
        index_fill_backward,
        {kKey},
        kInPlace},
       {"gather(Tensor self, int dim, Tensor index)",
        "The elements that `index` names along `dim`: out[i, j] = self[index[i, j], j] for dim 0.",
+       types::gather,
        gather_forward,
        gather_backward,
        {kKey},
        kKeepSizes},
       {"scatter(Tensor self, int dim, Tensor index, Tensor|Scalar src)",
        "self with src[i, j] written at [index[i, j], j] (for dim 0).",
+       types::scatter,
        scatter_forward,
        scatter_backward,
        {kKey, 0, 0, kKey},
        kInPlace | kKeepSizes},
       {"scatter_add(Tensor self, int dim, Tensor index, Tensor src)",
        "self with src[i, j] added at [index[i, j], j] (for dim 0).",
+       types::scatter,
        scatter_add_forward,
        scatter_add_backward,
        {0, 0, 0, kKey},
        kInPlace | kKeepSizes},
       {"masked_select(Tensor self, Tensor mask)",
        "The elements where a ByteTensor mask is 1, as a 1-d tensor.",
+       types::masked_select,
        masked_select_forward,
        masked_select_backward,
        {in(1)},
-       kKeepSizes},
+       kKeepSizes | kOpenSizes},
       {"masked_scatter(Tensor self, Tensor mask, Tensor source)",
        "self with the elements where `mask` is 1 replaced by those of `source`, in order.",
+       types::masked_scatter,
        masked_scatter_forward,
        masked_scatter_backward,
        {in(1), 0, in(1)},

@@ -1,5 +1,6 @@
 #include "autograd/ops/indexing.h"
 
+#include "autograd/observer.h"
 #include "autograd/ops/op.h"
 #include "utils/numpy_api.h"
 
@@ -14,7 +15,19 @@ struct Key {
 
   void add_index(PyRef<Tensor> t) {
     items.push_back(check(PyUnicode_FromFormat("@%zu", indices.size())));
-    indices.push_back(new_leaf(std::move(t)));
+    indices.push_back(new_constant(std::move(t)));
+  }
+  // While a trace is recorded the Variable itself is the argument: a copy would be nobody the trace knows.
+  void add_index(Variable* v) {
+    static const Op& cast = find_op("cast");
+    items.push_back(check(PyUnicode_FromFormat("@%zu", indices.size())));
+    if (v->data->dtype == DType::Byte || v->data->dtype == DType::Long) {
+      indices.push_back(PyRef<>::borrow(v));
+      return;
+    }
+    Value number(static_cast<int64_t>(DType::Long));
+    PyObject* args[] = {v, number.object()};
+    indices.push_back(call_op(cast, args));
   }
 };
 
@@ -62,6 +75,8 @@ void add_item(Key& key, PyObject* item) {
     auto bound = [](PyObject* o) { return o == Py_None ? none_ref() : check(PyNumber_Index(o)); };
     PyRef<> start = bound(s->start), stop = bound(s->stop), step = bound(s->step);
     key.items.push_back(check(PySlice_New(start.get(), stop.get(), step.get())));
+  } else if (is_variable(item) && call_observer && !is_floating(as_variable(item)->data->dtype)) {
+    key.add_index(as_variable(item));
   } else if (is_variable(item)) {
     key.add_index(index_copy_of(as_variable(item)->data.get(), key.items.size(), item));
   } else if (is_tensor(item)) {
@@ -142,13 +157,13 @@ int variable_setitem(PyObject* self, PyObject* key, PyObject* value) {
   PyRef<> items = to_tuple(canonical.items), indices = to_tuple(canonical.indices);
   PyRef<> operand = PyRef<>::borrow(value);
   if (is_tensor(value)) {
-    operand = new_leaf(PyRef<Tensor>::borrow(as_tensor(value)));
+    operand = new_constant(PyRef<Tensor>::borrow(as_tensor(value)));
   } else if (!is_variable(value) && !PyFloat_Check(value) && !PyLong_Check(value)) {
     if (PyIndex_Check(value) && !PyArray_Check(value)) {
       operand = check(PyNumber_Index(value));
     } else {
       PyRef<> array = check(PyArray_FromAny(value, nullptr, 0, 0, NPY_ARRAY_ENSUREARRAY, nullptr));
-      operand = new_leaf(to_dtype(tensor_from_numpy(array.get()).get(), data->dtype));
+      operand = new_constant(to_dtype(tensor_from_numpy(array.get()).get(), data->dtype));
     }
   }
   PyObject* args[] = {self, items.get(), indices.get(), operand.get()};

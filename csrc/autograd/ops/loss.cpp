@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "autograd/ops/nn.h"
+#include "autograd/ops/types.h"
 #include "tensor/index_kernels.h"
 #include "tensor/kernels/elementwise.h"
 #include "tensor/kernels/reduce.h"
@@ -408,12 +409,14 @@ std::vector<Row> loss_rows() {
   return {
       {"softmax(Tensor input, int? dim=None)",
        "exp(x) / sum(exp(x)) along dim; by default along dimension 0 of a 1-d or 3-d input, 1 of a 2-d or 4-d one.",
+       types::softmax,
        softmax_forward<false>,
        softmax_backward<false>,
        {out() | in(1)},
        kNoMethod},
       {"log_softmax(Tensor input, int? dim=None)",
        "log(softmax(input, dim)), without overflow.",
+       types::softmax,
        softmax_forward<true>,
        softmax_backward<true>,
        {out() | in(1)},
@@ -422,6 +425,7 @@ std::vector<Row> loss_rows() {
                     "int ignore_index=-100)",
        .doc = "Negative log likelihood of the classes `target` (N or N, H, W) under log-probabilities `input` (N, C or "
               "N, C, H, W), of size (1,). IndexError for a class out of range.",
+       .types = types::class_loss,
        .forward = nll_loss_forward,
        .backward = nll_loss_backward,
        .uses = {kConstants | out(1)},
@@ -430,6 +434,7 @@ std::vector<Row> loss_rows() {
       {.signature = "cross_entropy(Tensor input, Tensor target, Tensor? weight=None, bool size_average=True, "
                     "int ignore_index=-100)",
        .doc = "nll_loss(log_softmax(input, 1), target, ...) in one pass, of size (1,).",
+       .types = types::class_loss,
        .forward = cross_entropy_forward,
        .backward = cross_entropy_backward,
        .uses = {in(0) | kConstants | out(1) | out(2)},
@@ -438,6 +443,7 @@ std::vector<Row> loss_rows() {
       {.signature = "nll_loss_backward(Tensor grad, Tensor target, Tensor? weight, ints sizes, bool size_average, "
                     "int ignore_index)",
        .doc = "The gradient of nll_loss for an input of `sizes`.",
+       .types = types::nll_loss_backward,
        .forward = nll_loss_backward_forward,
        .backward = nll_loss_backward_backward,
        .uses = {in(1) | in(2) | in(3) | in(4) | in(5)},
@@ -446,28 +452,33 @@ std::vector<Row> loss_rows() {
            "cross_entropy_backward(Tensor grad, Tensor input, Tensor target, Tensor? weight, bool size_average, "
            "int ignore_index)",
        .doc = "The gradient of cross_entropy.",
+       .types = types::cross_entropy_backward,
        .forward = cross_entropy_backward_forward,
        .backward = cross_entropy_backward_backward,
        .uses = {kAll, kAll},
        .flags = kHidden},
       {.signature = "class_weights(Tensor input, Tensor target, Tensor? weight, bool size_average, int ignore_index)",
        .doc = "What each target weighs in cross_entropy, in a size that broadcasts against input.",
+       .types = types::class_weights,
        .forward = class_weights_forward,
        .flags = kHidden},
       {"mse_loss(Tensor input, Tensor target, bool size_average=True)",
        "The mean (or sum) of (input - target)^2, of size (1,).",
+       types::pair_loss,
        mse_loss_forward,
        mse_loss_backward,
        {in(0) | in(1) | in(2), in(0) | in(1) | in(2)},
        kNoMethod},
       {"l1_loss(Tensor input, Tensor target, bool size_average=True)",
        "The mean (or sum) of |input - target|, of size (1,).",
+       types::pair_loss,
        l1_loss_forward,
        l1_loss_backward,
        {in(0) | in(1) | in(2), in(0) | in(1) | in(2)},
        kNoMethod},
       {"smooth_l1_loss(Tensor input, Tensor target, bool size_average=True)",
        "The mean (or sum) of d^2 / 2 where |d| < 1, |d| - 1/2 elsewhere, d = input - target; of size (1,).",
+       types::pair_loss,
        smooth_l1_loss_forward,
        smooth_l1_loss_backward,
        {in(0) | in(1) | in(2), in(0) | in(1) | in(2)},

@@ -3,7 +3,9 @@
 
 #include <cmath>
 
+#include "autograd/observer.h"
 #include "autograd/ops/op.h"
+#include "autograd/ops/types.h"
 #include "tensor/gemm.h"
 #include "tensor/index_kernels.h"
 #include "tensor/kernels/elementwise.h"
@@ -26,7 +28,7 @@ PyRef<Tensor> floating_operand(Tensor* t, const char* function, const char* argu
 }
 
 Value constant_operand(const Backward& b, PyRef<Tensor> t) {
-  return b.recording() ? Value(new_leaf(std::move(t))) : Value(std::move(t));
+  return b.recording() ? Value(new_constant(std::move(t))) : Value(std::move(t));
 }
 
 namespace {
@@ -276,6 +278,7 @@ std::span<const Row> nn_rows() {
     std::vector<Row> all = {
         {"linear(Tensor input, Tensor weight, Tensor? bias=None)",
          "input (..., in) times the transpose of weight (out, in), plus bias (out,): (..., out).",
+         types::linear,
          linear_forward,
          linear_backward,
          {in(1), in(0)},
@@ -284,24 +287,28 @@ std::span<const Row> nn_rows() {
          "bool scale_grad_by_freq=False, bool sparse=False)",
          "The rows of weight (V, E) that the LongTensor input names: (..., E). Row padding_idx gets no gradient; with "
          "max_norm the used rows are first scaled down in place to that norm.",
+         types::embedding,
          embedding_forward,
          embedding_backward,
          {0, in(0) | in(2) | in(5)},
          kKeepSizes | kNoMethod},
         {"embedding_backward(Tensor self, Tensor input, int rows, int? padding_idx, bool scale_grad_by_freq)",
          "The rows of self summed by the index that each belongs to.",
+         types::embedding_backward,
          embedding_backward_forward,
          embedding_backward_backward,
          {in(1) | in(3) | in(4)},
          kHidden},
         {"embedding_gather(Tensor self, Tensor input, int? padding_idx, bool scale_grad_by_freq)",
          "The transpose of embedding_backward.",
+         types::embedding_gather,
          embedding_gather_forward,
          embedding_gather_backward,
          {in(1) | in(2) | in(3)},
          kKeepSizes | kHidden},
         {.signature = "dropout(Tensor input, Scalar p=0.5, bool training=False)",
          .doc = "While training: each element zero with probability p, the others divided by 1 - p. Else a copy.",
+         .types = types::dropout,
          .forward = dropout_forward,
          .backward = dropout_backward,
          .uses = {out(1)},
@@ -309,6 +316,7 @@ std::span<const Row> nn_rows() {
          .hidden_outputs = 1},
         {.signature = "dropout_mask(Tensor input, Scalar p)",
          .doc = "What dropout multiplies an input of this size by: 0 with probability p, else 1 / (1 - p).",
+         .types = types::dropout,
          .forward = dropout_mask_forward,
          .flags = kHidden},
     };

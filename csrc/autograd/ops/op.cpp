@@ -105,6 +105,7 @@ Op* make_op(const Row& row, size_t index) {
     op->params.push_back(std::move(p));
     rest = end < rest.size() ? rest.substr(end + 1) : std::string_view();
   }
+  if (!row.types) runtime_error("operation '%s' has no type rule", row.signature);
   if (op->params.size() > kMaxParams) bad_signature(row, "too many parameters");
   if (row.outputs + row.hidden_outputs > kMaxOutputs) bad_signature(row, "too many results");
   if (row.uses.size() > op->params.size()) bad_signature(row, "more `uses` than parameters");

@@ -59,6 +59,10 @@ struct Outputs {
 
 struct Op;
 
+// A constant argument as a number; throws where it is none.
+int64_t constant_to_int(PyObject* o);
+double constant_to_double(PyObject* o);
+
 // Arguments of a forward: Tensors where the signature has tensors, constants elsewhere. All borrowed.
 struct Call {
   const Op& op;
@@ -138,11 +142,18 @@ enum RowFlags : uint32_t {
   kInPlaceOnly = 64,    // only the in-place form exists (copy_, zero_)
   kHidden = 128,        // neither method nor function of the package: an operation used by gradients
   kCompare = 256,       // compared, so never differentiable; results are Byte
+  kLeaf = 512,          // results are leaves: the graph ends here
+  kOpenSizes = 1024,    // elements may decide a size of the result (masks)
 };
+
+struct TypeCall;
+struct TypeInfo;
 
 struct Row {
   const char* signature;
   const char* doc;
+  // Element types and sizes of the results from those of the arguments (types.h).
+  std::vector<TypeInfo> (*types)(TypeCall&);
   Outputs (*forward)(Call&);
   // nullptr: not differentiable (results never require a gradient).
   void (*backward)(Backward&) = nullptr;
@@ -180,7 +191,8 @@ const Op& find_op(std::string_view name);
 
 // Runs `op` on canonical arguments (one per parameter, in order; Variables, Tensors or constants). With a Variable
 // among them the result is a Variable and a graph is recorded; else it is a Tensor. Several results come in a tuple.
-PyRef<> call_op(const Op& op, PyObject* const* args);
+// `hidden`, if given, receives the hidden results at their positions.
+PyRef<> call_op(const Op& op, PyObject* const* args, Outputs* hidden = nullptr);
 // The in-place form: writes the result into args[self], which is returned.
 PyRef<> call_op_in_place(const Op& op, PyObject* const* args);
 // Only the forward, on Tensors and constants.

@@ -1,5 +1,7 @@
 #include "autograd/ops/op_node.h"
 
+#include "autograd/observer.h"
+
 #include <bit>
 
 #include "utils/freelist.h"
@@ -64,7 +66,8 @@ Gradients op_node_apply(Node* node, Gradients&& grads) {
   bool record = false;
   for (const PyRef<Variable>& g : grads) record = record || (g && !g->is_volatile);
   if (self->released && self->saved_mask) buffers_freed();
-  Backward b(self, grads, record && grad_enabled);
+  // A trace sees the gradient's operations only if they run on Variables.
+  Backward b(self, grads, record && (grad_enabled || call_observer));
   op_of(self).row->backward(b);
   return b.take();
 }

@@ -23,7 +23,4 @@ PyRef<OpNode> new_op_node(const Op& op, int n_edges, int n_saved, bool requires_
 void init_op_node_type(Op& op);
 void build_op_table();
 
-int64_t constant_to_int(PyObject* o);
-double constant_to_double(PyObject* o);
-
 }  // namespace torchlite

@@ -1,4 +1,5 @@
 #include "autograd/ops/parse.h"
+#include "autograd/observer.h"
 
 #include "utils/numpy_api.h"
 
@@ -151,7 +152,7 @@ void parse_args(const Op& op, PyObject* self, PyObject* const* args, Py_ssize_t 
   if (any_variable)
     for (int i = 0; i < total; ++i)
       if (out.owned[i] && is_tensor(out.owned[i].get())) {
-        out.owned[i] = new_leaf(std::move(out.owned[i]).cast<Tensor>());
+        out.owned[i] = new_constant(std::move(out.owned[i]).cast<Tensor>());
         out.values[i] = out.owned[i].get();
       }
 }

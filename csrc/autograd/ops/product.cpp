@@ -1,5 +1,6 @@
 // Products and running products. Their gradients are products of the other elements, exact where elements are 0.
 #include "autograd/ops/reduction.h"
+#include "autograd/ops/types.h"
 #include "utils/numpy_api.h"
 
 namespace torchlite {
@@ -110,6 +111,7 @@ std::span<const Row> product_rows() {
   static const std::vector<Row> rows = {
       {.signature = "prod(Tensor self, int? dim=None, bool keepdim=False)",
        .doc = "The product along a dimension or of all elements. Half accumulates in float, integers give LongTensors.",
+       .types = types::sum,
        .forward = [](Call& c) -> Outputs {
          static PyObject* const reduce = ufunc_method("multiply", "reduce");
          Tensor* x = c.tensor(0);
@@ -134,12 +136,14 @@ std::span<const Row> product_rows() {
        .flags = kReduceToNumber | kKeepSizes},
       {.signature = "prod_backward(Tensor grad, Tensor self, int dim)",
        .doc = "grad times the product of the other elements along dim, where grad has size 1.",
+       .types = types::prod_backward,
        .forward = prod_backward_forward,
        .backward = prod_backward_backward,
        .uses = {in(0) | in(1) | in(2), in(0) | in(1) | in(2)},
        .flags = kHidden},
       {.signature = "cumprod(Tensor self, int dim)",
        .doc = "Running products along a dimension.",
+       .types = types::running,
        .forward = [](Call& c) -> Outputs { return accumulate(c, "multiply", false); },
        .backward = cumprod_backward,
        .uses = {in(0) | in(1) | out()},

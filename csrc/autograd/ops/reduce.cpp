@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "autograd/ops/reduction.h"
+#include "autograd/ops/types.h"
 #include "tensor/kernels/reduce.h"
 #include "tensor/kernels/softmax.h"
 
@@ -135,12 +136,14 @@ std::span<const Row> sum_family_rows() {
   static const std::vector<Row> rows = {
       {.signature = "sum(Tensor self, any dim=None, bool keepdim=False)",
        .doc = "The sum over one, several or all dimensions. Half accumulates in float, integers give LongTensors.",
+       .types = types::sum,
        .forward = [](Call& c) -> Outputs { return sum_over(c.tensor(0), reduction_of(c, 2)); },
        .backward = [](Backward& b) { b.set(0, to_input(b.grad(), reduction_of(b), b.sizes(0))); },
        .uses = {in(1)},
        .flags = kReduceToNumber | kKeepSizes},
       {.signature = "mean(Tensor self, any dim=None, bool keepdim=False)",
        .doc = "The mean over one, several or all dimensions.",
+       .types = types::mean,
        .forward = mean_forward,
        .backward =
            [](Backward& b) {
@@ -155,18 +158,21 @@ std::span<const Row> sum_family_rows() {
        .flags = kReduceToNumber | kKeepSizes},
       {.signature = "var(Tensor self, any dim=None, bool unbiased=True, bool keepdim=False)",
        .doc = "The variance, divided by n - 1 if unbiased, else by n.",
+       .types = types::variance,
        .forward = [](Call& c) -> Outputs { return variance_forward(c, false); },
        .backward = [](Backward& b) { b.set(0, variance_gradient(b, b.grad())); },
        .uses = {in(0) | in(1) | in(2)},
        .flags = kReduceToNumber | kKeepSizes},
       {.signature = "std(Tensor self, any dim=None, bool unbiased=True, bool keepdim=False)",
        .doc = "The standard deviation: the root of var. The gradient where it is 0 is 0.",
+       .types = types::variance,
        .forward = [](Call& c) -> Outputs { return variance_forward(c, true); },
        .backward = [](Backward& b) { b.set(0, variance_gradient(b, b.grad() / (nonzero(b.output()) * 2))); },
        .uses = {in(0) | in(1) | in(2) | out()},
        .flags = kReduceToNumber | kKeepSizes},
       {.signature = "norm(Tensor self, Scalar p=2, any dim=None, bool keepdim=False)",
        .doc = "(sum |x|^p)^(1/p); the largest |x| for p = inf. The gradient at the zero vector is 0.",
+       .types = types::norm,
        .forward = [](Call& c) -> Outputs {
          Reduction r(c.tensor(0)->sizes(), c.args[2], c.boolean(3));
          double p = c.number(1);
@@ -181,6 +187,7 @@ std::span<const Row> sum_family_rows() {
        .flags = kReduceToNumber | kKeepSizes},
       {.signature = "dist(Tensor self, Tensor other, Scalar p=2)",
        .doc = "The p-norm of self - other.",
+       .types = types::dist,
        .forward = [](Call& c) -> Outputs {
          static NumpyFunction subtract("subtract");
          PyRef<Tensor> d = binary(c.name(), kernels::BinaryKind::Sub, subtract, c.args[0], c.args[1], nullptr);
@@ -201,6 +208,7 @@ std::span<const Row> sum_family_rows() {
        .flags = kReduceToNumber | kKeepSizes},
       {.signature = "logsumexp(Tensor self, any dim=None, bool keepdim=False)",
        .doc = "log(sum(exp(self))), without overflow.",
+       .types = types::mean,
        .forward = [](Call& c) -> Outputs {
          Reduction r = reduction_of(c, 2);
          PyRef<Tensor> rows = reduction_rows(c.tensor(0), r);
@@ -226,11 +234,13 @@ std::span<const Row> sum_family_rows() {
        .flags = kKeepSizes},
       {.signature = "cumsum(Tensor self, int dim)",
        .doc = "Running sums along a dimension.",
+       .types = types::running,
        .forward = [](Call& c) -> Outputs { return accumulate(c, "add", false); },
        .backward = [](Backward& b) { b.set(0, call<"reverse_cumsum">(b.grad(), b.value(1))); },
        .uses = {in(1)}},
       {.signature = "reverse_cumsum(Tensor self, int dim)",
        .doc = "Running sums along a dimension, from its end.",
+       .types = types::running,
        .forward = [](Call& c) -> Outputs { return accumulate(c, "add", true); },
        .backward = [](Backward& b) { b.set(0, call<"cumsum">(b.grad(), b.value(1))); },
        .uses = {in(1)},

@@ -3,6 +3,7 @@
 
 #include "autograd/engine.h"
 #include "autograd/ops/nn.h"
+#include "autograd/ops/types.h"
 #include "tensor/kernels/rnn.h"
 #include "utils/gil.h"
 
@@ -198,6 +199,7 @@ std::span<const Row> rnn_rows() {
         {.signature = "lstm_cell(Tensor input_gates, Tensor hidden_gates, Tensor? bias_ih, Tensor? bias_hh, Tensor c)",
          .doc = "(h', c') of an LSTM cell from the gates i, f, g, o (batch, 4 hidden) before their functions: c' = "
                 "sigmoid(f) c + sigmoid(i) tanh(g), h' = sigmoid(o) tanh(c').",
+         .types = types::lstm_cell,
          .forward = lstm_cell_forward,
          .backward = lstm_cell_backward,
          .uses = {lstm, lstm, lstm, lstm, lstm},
@@ -207,6 +209,7 @@ std::span<const Row> rnn_rows() {
         {.signature = "gru_cell(Tensor input_gates, Tensor hidden_gates, Tensor? bias_ih, Tensor? bias_hh, Tensor h)",
          .doc = "h' of a GRU cell from the two parts of the gates r, z, n (batch, 3 hidden): n = tanh(input_n + r "
                 "hidden_n), h' = (1 - z) n + z h.",
+         .types = types::gru_cell,
          .forward = gru_cell_forward,
          .backward = gru_cell_backward,
          .uses = {gru, gru, gru, gru, gru},

@@ -6,6 +6,7 @@
 
 #include "autograd/ops/nn.h"
 #include "autograd/ops/rnn.h"
+#include "autograd/ops/types.h"
 #include "tensor/gemm.h"
 #include "tensor/kernels/elementwise.h"
 #include "tensor/kernels/reduce.h"
@@ -414,6 +415,7 @@ std::vector<Row> rnn_layer_rows() {
        .doc =
            "(output, h_n, c_n) of one LSTM layer over input (steps, batch, inputs); output is (steps, batch, hidden). "
            "The weights' rows are the gates i, f, g, o. With reverse, time runs from the last step to the first.",
+       .types = types::lstm,
        .forward = lstm_forward,
        .backward = lstm_backward,
        .uses = std::vector<uint32_t>(7, lstm),
@@ -424,6 +426,7 @@ std::vector<Row> rnn_layer_rows() {
                     "bool reverse=False)",
        .doc =
            "(output, h_n) of one GRU layer over input (steps, batch, inputs). The weights' rows are the gates r, z, n.",
+       .types = types::gru,
        .forward = gru_forward,
        .backward = gru_backward,
        .uses = std::vector<uint32_t>(6, gru),
@@ -433,6 +436,7 @@ std::vector<Row> rnn_layer_rows() {
       {.signature = "rnn(Tensor input, Tensor h0, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, Tensor? b_hh=None, "
                     "str nonlinearity='tanh', bool reverse=False)",
        .doc = "(output, h_n) of one Elman layer, h' = tanh or relu of w_ih x + b_ih + w_hh h + b_hh.",
+       .types = types::rnn,
        .forward = rnn_forward,
        .backward = rnn_backward,
        .uses = std::vector<uint32_t>(6, rnn),
