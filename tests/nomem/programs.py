@@ -10,8 +10,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+import torchlite
 from torchlite import _C, FloatTensor, Variable, from_dlpack, from_numpy
-from torchlite.autograd import Function
+from torchlite.autograd import Function, grad
 
 
 class Program(NamedTuple):
@@ -310,3 +311,106 @@ def tensor_exchange(t):
 def tensor_pickle(t):
     pickle.loads(pickle.dumps(t))
     copy.deepcopy(t)
+
+
+@program(two_leaves, leaves_unchanged)
+def grad_of_inputs(state):
+    x, y = state
+    z = x * y
+    grad(z.sum(), [x, z, y], retain_graph=True)
+    grad(z.sum(), [y, x], create_graph=True, only_inputs=True)
+
+
+def history():
+    state = two_leaves()
+    (state[0] * state[1]).sum().backward(Variable(np.ones(1)))
+    return state
+
+
+@program(history, accumulated_whole)
+def accumulate_with_history(state):
+    x, y = state
+    (x * y).sum().backward(Variable(np.ones(1)))
+
+
+@program(two_leaves, leaves_unchanged)
+def list_operation(state):
+    x, y = state
+    z = torchlite.cat([x, y, x])
+    z.add_(1.0)
+    torchlite.stack([x, y]).max(0)
+
+
+def written():
+    x, y = two_leaves()
+    z = x * 1.0
+    return [x, y, z, z.grad_fn]
+
+
+def written_whole(state, done):
+    """The Variable, its version and its history are those before the write, or those after it."""
+    z, old = state[2:]
+    if done:
+        assert values(z) == [4, 10, 18] and z._version == 1 and z.grad_fn is not old
+    else:
+        assert values(z) == [1, 2, 3] and z._version == 0 and z.grad_fn is old
+
+
+@program(written, written_whole)
+def in_place_with_history(state):
+    state[2].mul_(state[1])
+
+
+def assigned_whole(state, done):
+    z, old = state[2:]
+    if done:
+        assert values(z) == [1, 7, 3] and z._version == 1 and z.grad_fn is not old
+    else:
+        assert values(z) == [1, 2, 3] and z._version == 0 and z.grad_fn is old
+
+
+@program(written, assigned_whole)
+def item_assignment(state):
+    state[2][1] = 7.0
+
+
+@program(two_leaves, leaves_unchanged)
+def views_and_detached(state):
+    x, y = state
+    z = x * y
+    z.view(3, 1).t().expand(2, 3).detach()
+    z.detach().view(-1)
+    z.detach_()
+
+
+@program(two_leaves, leaves_unchanged)
+def saved_values(state):
+    x, _ = state
+    y = Square.apply(x * 1.0)
+    _ = y.grad_fn.saved_tensors, y.grad_fn.saved_variables, y.grad_fn.next_functions, y.grad_fn.needs_input_grad
+
+
+@program(two_leaves)
+def dead_leaf(state):
+    x = Variable(np.ones(3), requires_grad=True)
+    y = x + 1.0
+    y.sum().backward(retain_graph=True)
+    gradient = x.grad
+    del x
+    y.sum().backward()
+    _ = gradient
+
+
+@program(two_leaves, leaves_unchanged)
+def arrays_as_operands(state):
+    x, _ = state
+    array = np.array([1.0, 2.0, 3.0])
+    (array * x + np.float32(2.0) - array) / np.array(2.0)
+
+
+@program(lambda: [*two_leaves(), None])
+def no_grad_step(state):
+    x, y, _ = state
+    (x * y).sum().backward()
+    with torchlite.no_grad():
+        x.sub_(x.grad * 0.0)

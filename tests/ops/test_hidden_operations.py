@@ -1,4 +1,4 @@
-"""The operations that only gradients use refuse arguments that make no sense: a parsed or edited program may hold any."""
+"""Operations that only gradients use refuse arguments that make no sense: an edited program may hold any."""
 
 import numpy as np
 import pytest
