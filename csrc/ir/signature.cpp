@@ -184,7 +184,7 @@ class Key {
     if (PyType_Check(o) || is_tensor(o)) return {};
     PyRef<> attributes = PyRef<>::steal(PyObject_GenericGetDict(o, nullptr));
     if (!attributes) {
-      PyErr_Clear();
+      PyErr_Clear();  // an object without attributes of its own
       return {};
     }
     for (PyObject* name : {name_parameters(), name_modules()})
