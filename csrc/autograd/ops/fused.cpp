@@ -13,6 +13,7 @@
 #include <memory>
 
 #include "autograd/ops/elementwise.h"
+#include "autograd/ops/types.h"
 #include "tensor/kernels/parallel.h"
 
 namespace torchlite {
@@ -275,6 +276,30 @@ Outputs run_single(const Code& code, const std::vector<Tensor*>& inputs) {
   return out;
 }
 
+// The types of the registers, by the rules of the operations that the code stands for.
+TypeInfos fused_types(TypeCall& c) {
+  if (c.list.empty()) value_error("fused_elementwise: there has to be an input");
+  std::shared_ptr<const Code> code = code_of(c.constant(1), static_cast<int32_t>(c.list.size()));
+  TypeInfos registers = c.list;
+  for (const Step& s : code->steps) {
+    bool scaled = s.instruction->shape == Shape::Scaled;
+    TypeCall step{find_op(!scaled ? s.instruction->name : s.instruction->binary == BinaryKind::Add ? "add" : "sub")};
+    PyRef<> held[3];
+    auto set = [&](size_t i, const Operand& o) {
+      if (o.reg >= 0) step.types[i] = &registers[static_cast<size_t>(o.reg)];
+      else step.constants[i] = (held[i] = check(PyFloat_FromDouble(o.number))).get();
+    };
+    size_t n = step.op.params.size();
+    set(0, s.a);
+    if (n == 3) step.constants[1] = (held[1] = check(PyFloat_FromDouble(s.scale))).get();
+    if (n > 1) set(n - 1, s.b);
+    registers.push_back(torchlite::infer_types(step).at(0));
+  }
+  TypeInfos out;
+  for (int32_t r : code->outputs) out.push_back(registers[static_cast<size_t>(r)]);
+  return out;
+}
+
 Outputs fused_forward(Call& c) {
   std::vector<Tensor*> inputs = c.tensors(0);
   if (inputs.empty()) value_error("fused_elementwise: there has to be an input");
@@ -301,6 +326,7 @@ std::vector<Row> fused_rows() {
       {.signature = "fused_elementwise(Tensor[] inputs, str code)",
        .doc =
            "Elementwise operations in one pass: the registers that `code`, such as 'mul 0 1; tanh 2; -> 3', returns.",
+       .types = fused_types,
        .forward = fused_forward,
        .flags = kHidden,
        .outputs = kMaxOutputs},
