@@ -78,12 +78,12 @@ def methods(type_name: str, indent: str) -> list[str]:
     element = "Variable" if of_variable else "_TensorBase"
     lines = []
     for op in _C._ops:
-        if op.name in present and not op.inplace_only:
+        if op.name in present and not op.inplace_only and not op.hidden:
             one = "Variable" if of_variable else "Self" if op.is_view else (
                 "ByteTensor" if op.name in COMPARISONS else "_TensorBase")
             result = result_type(op, one, not of_variable)
             lines.append(f"def {op.name}({separated(op, data, element)}) -> {result}: ...")
-        if op.name + "_" in present:
+        if op.name + "_" in present and op.inplace:
             lines.append(f"def {op.name}_({separated(op, data, element)}) -> Self: ...")
     return [indent + line for line in lines]
 

@@ -5,10 +5,13 @@ from .engine import backward, grad
 from .function import Function, InplaceFunction, NestedIOFunction, once_differentiable
 from .grad_mode import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
 from .gradcheck import gradcheck, gradgradcheck
+from .ir import Arg, Expr
 from .stochastic_function import StochasticFunction
 from .variable import Variable
 
 __all__ = [
+    "Arg",
+    "Expr",
     "Function",
     "InplaceFunction",
     "NestedIOFunction",
