@@ -4,8 +4,9 @@
     python main.py --data FILE_OR_DIR         any text
     python main.py --resume --epochs 60       goes on where the last run stopped
 
-Prints perplexities per epoch next to that of the best model without context (the split's own word frequencies), and
-exits with status 1 if the trained model is no better than that.
+Prints perplexities per epoch next to that of the best model without context (the split's own word frequencies), and at
+the end the trained model as a traced lambda, replayed on text that it has not seen. Exits with status 1 if the trained
+model is no better than word frequencies, or the replay differs from the model.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from model import RNNModel, detach
 
 import torchlite
 import torchlite.nn.functional as F
-from torchlite import nn, optim
+from torchlite import jit, nn, optim
 from torchlite.autograd import Variable
 
 try:
@@ -151,6 +152,33 @@ def sample(model: RNNModel, corpus: Corpus, length: int, temperature: float, see
     return detokenize(text)
 
 
+def show_trace(model: RNNModel, numbers: np.ndarray, bptt: int, shown: int = 6) -> bool:
+    """Traces the model on one batch and prints the ends of the lambda; whether its replay on the next batches, words
+    that the trace has not seen, gives what the model gives, bit by bit."""
+    model.eval()
+    columns = batchify(numbers, min(EVAL_BATCH_SIZE, max(1, len(numbers) // 2)))
+    hidden = model.init_hidden(columns.shape[1], volatile=True)
+    traced = jit.trace(model)
+    replayed, same, first = 0, True, None
+    for words, _ in batches(columns, bptt, volatile=True):
+        if first is None:
+            first = words.size()
+            text = str(traced.graph_for(words, hidden)).rstrip().splitlines()
+            left_out = len(text) - 2 * shown
+            middle = [f"  ... {left_out} more lines ..."] if left_out > 0 else text[shown:-shown]
+            print("\n".join(["the model as a lambda:", *text[:shown], *middle, *text[-shown:]]))
+        if words.size() != first or replayed == 20:
+            break
+        expected, expected_hidden = model(words, hidden)
+        scores, hidden = traced(words, hidden)
+        pairs = [(scores, expected)]
+        pairs += zip(hidden, expected_hidden, strict=True) if isinstance(hidden, tuple) else [(hidden, expected_hidden)]
+        same = same and all(np.array_equal(a.data.numpy(), b.data.numpy()) for a, b in pairs)
+        replayed += 1
+    print(f"replayed on {replayed} batches: {'equal to' if same else 'DIFFERENT from'} the model, bit by bit")
+    return same
+
+
 def snapshot(model: RNNModel) -> dict[str, Any]:
     return {name: tensor.clone() for name, tensor in model.state_dict().items()}
 
@@ -227,6 +255,9 @@ def main(argv: list[str] | None = None) -> int:
         f"(unigram {corpus.unigram_perplexity(corpus.test):.1f})"
     )
     print(f"\n{sample(model, corpus, args.words, args.temperature, args.seed)}\n")
+    if not show_trace(model, corpus.test, args.bptt):
+        print("the replay of the model's trace differs from the model", file=sys.stderr)
+        return 1
     if not valid < unigram:
         print("the model is no better than word frequencies alone", file=sys.stderr)
         return 1

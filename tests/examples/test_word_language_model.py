@@ -165,3 +165,11 @@ def test_resuming_without_a_checkpoint_is_refused(example, tmp_path):
 def test_tied_weights_need_equal_sizes(example):
     with pytest.raises(ValueError, match="emsize equal to nhid, but got 4 and 5"):
         example.model.RNNModel("LSTM", 10, 4, 5, 1, 0.0, True)
+
+
+def test_the_trained_model_is_shown_as_a_lambda_and_replayed(example, text, tmp_path, capsys):
+    run(example, tmp_path, "--data", text, "--epochs", 1)
+    out = capsys.readouterr().out
+    assert "the model as a lambda:\nlambda %0 : Long(" in out and "= Embedding %0, %" in out
+    assert " more lines" in out or "Ret %" in out
+    assert "equal to the model, bit by bit" in out
