@@ -83,7 +83,7 @@ def methods(type_name: str, indent: str) -> list[str]:
                 "ByteTensor" if op.name in COMPARISONS else "_TensorBase")
             result = result_type(op, one, not of_variable)
             lines.append(f"def {op.name}({separated(op, data, element)}) -> {result}: ...")
-        if op.name + "_" in present and op.inplace:
+        if op.name + "_" in present and (op.inplace or not op.hidden):
             lines.append(f"def {op.name}_({separated(op, data, element)}) -> Self: ...")
     return [indent + line for line in lines]
 
