@@ -242,18 +242,11 @@ void run_blocks(const Code& code, const T* const* inputs, T* const* outputs, int
 }
 
 bool fits_blocks(const Code& code, const std::vector<Tensor*>& inputs) {
-  if (code.n_registers > 256 || code.n_scratch > 128) return false;
+  const Tensor* first = inputs[0];
+  if (!is_loop_type(first->dtype) || code.n_registers > 256 || code.n_scratch > 128) return false;
   for (const Tensor* t : inputs)
-    if (!t->contiguous || !on_host(t)) return false;
+    if (t->dtype != first->dtype || !t->contiguous || !on_host(t) || !(t->sizes() == first->sizes())) return false;
   return true;
-}
-
-void require_one_type(DType dtype, Dims sizes, DType first_dtype, Dims first_sizes) {
-  if (!is_loop_type(dtype) || dtype != first_dtype || !(sizes == first_sizes))
-    runtime_error(
-        "fused_elementwise: inputs must have one type, Float or Double, and one size, but are %s of size %s "
-        "and %s of size %s",
-        info(first_dtype).name, format_dims(first_sizes).c_str(), info(dtype).name, format_dims(sizes).c_str());
 }
 
 // ---- one by one ---------------------------------------------------------------------------------------------------
@@ -310,7 +303,6 @@ TypeInfos fused_types(TypeCall& c) {
 Outputs fused_forward(Call& c) {
   std::vector<Tensor*> inputs = c.tensors(0);
   if (inputs.empty()) value_error("fused_elementwise: there has to be an input");
-  for (const Tensor* t : inputs) require_one_type(t->dtype, t->sizes(), inputs[0]->dtype, inputs[0]->sizes());
   std::shared_ptr<const Code> code = code_of(c.args[1], static_cast<int32_t>(inputs.size()));
   if (!fits_blocks(*code, inputs)) return run_single(*code, inputs);
   Outputs out;
@@ -325,12 +317,6 @@ Outputs fused_forward(Call& c) {
     run_blocks<T>(*code, sources, targets, n);
   });
   return out;
-}
-
-TypeInfos fused_types(TypeCall& c) {
-  if (c.list.empty()) value_error("fused_elementwise: there has to be an input");
-  for (const TypeInfo& t : c.list) require_one_type(t.dtype, t.dims(), c.list[0].dtype, c.list[0].dims());
-  return TypeInfos(code_of(c.constant(1), static_cast<int32_t>(c.list.size()))->outputs.size(), c.list[0]);
 }
 
 }  // namespace
