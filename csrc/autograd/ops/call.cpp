@@ -74,7 +74,7 @@ inline void scan(const Op& op, PyObject* const* args, Scan& s) {
       s.raw_tensor = true;
     } else if (i == op.list_index) {
       scan_list(op, i, a, s);
-    } else if (op.params[static_cast<size_t>(i)].kind == Kind::Tensor && a != Py_None) {
+    } else if ((op.no_number_mask >> i) & 1 && a != Py_None) {
       // Parsed arguments are tensors; this is a gradient that handed on a constant.
       type_error("%s: argument '%s' must be a Variable or a tensor, not %.100s", op.name.c_str(),
                  op.params[static_cast<size_t>(i)].name.c_str(), type_name(a));

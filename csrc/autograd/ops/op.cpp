@@ -102,6 +102,7 @@ Op* make_op(const Row& row, size_t index) {
     if (p.kind == Kind::TensorList) op->list_index = i;
     if (p.kind == Kind::Tensor || p.kind == Kind::TensorOrScalar || p.kind == Kind::TensorList)
       op->tensor_mask |= 1u << i;
+    if (p.kind == Kind::Tensor) op->no_number_mask |= 1u << i;
     op->params.push_back(std::move(p));
     rest = end < rest.size() ? rest.substr(end + 1) : std::string_view();
   }

@@ -178,6 +178,7 @@ struct Op {
   int self_index;                 // of the parameter called self; -1 if there is none
   int list_index;                 // of the Tensor[] parameter; -1
   uint32_t tensor_mask;           // parameters of a tensor kind
+  uint32_t no_number_mask;        // those of them that a number cannot stand for
   uint16_t max_edges, max_saved;  // of an OpNode (without a list)
   std::string type_name, in_place_name, text_signature;
   PyTypeObject node_type;  // <Name>Backward
