@@ -14,7 +14,7 @@ export TORCHLITE_LDFLAGS="-fsanitize=address,undefined"
     build_ext --build-lib build/asan/lib --build-temp build/asan/temp
 
 unset TORCHLITE_CFLAGS TORCHLITE_LDFLAGS
-runtime() { "${CXX:-g++}" -print-file-name="$1"; }
+runtime() { ${CXX:-g++} -print-file-name="$1"; }
 # PYTHONSAFEPATH keeps the plain build in the working directory out of the way of child processes.
 exec env PYTHONPATH="$PWD/build/asan/lib" PYTHONSAFEPATH=1 PYTHONMALLOC=malloc TORCHLITE_SANITIZED=1 \
     LD_PRELOAD="$(runtime libasan.so) $(runtime libubsan.so) $(runtime libstdc++.so)" \

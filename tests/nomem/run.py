@@ -78,7 +78,7 @@ def run_program(program, every, start):
         except BaseException as error:
             library.nomem_disarm()
             # NumPy's ufuncs forget to set MemoryError in a few places; the interpreter then says so for them.
-            if not (isinstance(error, SystemError) and str(error).startswith("<ufunc")):
+            if not (isinstance(error, SystemError) and "ufunc" in str(error).split(" returned NULL")[0]):
                 problem = f"{type(error).__name__}: {error}"
         seen = library.nomem_disarm()
         if problem is None:
@@ -101,7 +101,7 @@ def run_program(program, every, start):
 
 
 def child(name, every, start):
-    from programs import PROGRAMS
+    from programs_networks import PROGRAMS
 
     problems = 0
     for line in run_program(PROGRAMS[name], every, start):
@@ -143,7 +143,7 @@ def main(names):
     if names[:1] == ["--child"]:
         return child(names[1], int(names[2]), int(names[3]))
     build()
-    from programs import PROGRAMS
+    from programs_networks import PROGRAMS
 
     outcomes = [run_child(name, every) for name in (names or PROGRAMS) for every in (0, 1)]
     print(f"{sum(outcomes)} passed, {len(outcomes) - sum(outcomes)} failed")

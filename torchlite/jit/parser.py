@@ -237,6 +237,8 @@ class _Parser:
         values, _ = self.items(")", self.constant)
         try:
             return made(*values)
+        except MemoryError:
+            raise
         except Exception as e:
             self.fail(f"{name}: {e}", at, e)
 
@@ -282,6 +284,8 @@ class _Parser:
         try:
             rhs = rhs_of(args, None)
             types = rhs.infer() if isinstance(rhs, _C.CppApply) else given
+        except MemoryError:
+            raise
         except Exception as e:
             self.fail(str(e), at, e)
         comment = self.line_end()
