@@ -79,8 +79,8 @@ Outputs narrow_backward_forward(Call& c) {
   Sizes sizes = c.ints(1);
   PyRef<Tensor> whole = new_zeros(part->dtype, sizes);
   if (part->ndim == 0 || part->ndim != whole->ndim)
-    runtime_error("%s: self of size %s is no part of a tensor of size %s", c.name(),
-                  format_dims(part->sizes()).c_str(), format_dims(sizes).c_str());
+    runtime_error("%s: self of size %s is no part of a tensor of size %s", c.name(), format_dims(part->sizes()).c_str(),
+                  format_dims(sizes).c_str());
   int dim = wrap_dim(c.integer(2), whole->ndim);
   copy_into(views::narrow(whole.get(), dim, c.integer(3), part->size(dim)).get(), part);
   return whole;
@@ -376,7 +376,13 @@ std::span<const Row> shape_rows() {
        transpose_backward,
        {in(1) | in(2)},
        kView},
-      {"t(Tensor self)", "The transpose of a matrix, as a view.", types::matrix_transpose, t_forward, t_backward, {}, kView},
+      {"t(Tensor self)",
+       "The transpose of a matrix, as a view.",
+       types::matrix_transpose,
+       t_forward,
+       t_backward,
+       {},
+       kView},
       {"permute(Tensor self, int... dims)",
        "A view with the dimensions in the given order.",
        types::permute,
