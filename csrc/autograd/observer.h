@@ -21,7 +21,7 @@ struct CallObserver {
   virtual void after_function(PyObject* cls, PyRef<> noted, PyObject* const* results, Py_ssize_t n) = 0;
   // Results of the call that `after` was last told of that only its gradient sees (Row::hidden_outputs).
   virtual void hidden_results(const Op& op, const PyRef<Tensor>* tensors, int n) = 0;
-  // `copy` has the value of `of`, which is about to be written in place.
+  // `copy` has the value that `of` has now: one of the two is about to be written, or became the other in place.
   virtual void same_value(Variable* copy, Variable* of) = 0;
   // `v` was made of a constant of the program, such as an array or a NumPy number among the operands.
   virtual void constant(Variable* v) = 0;

@@ -49,7 +49,8 @@ class ParseError(SyntaxError):
     """A text that prints no lambda. ``lineno`` and ``offset`` (the column, from 1) say where."""
 
     def __str__(self) -> str:
-        return f"line {self.lineno}, column {self.offset}: {self.msg}\n    {self.text}\n    {' ' * ((self.offset or 1) - 1)}^"
+        mark = " " * ((self.offset or 1) - 1) + "^"
+        return f"line {self.lineno}, column {self.offset}: {self.msg}\n    {self.text}\n    {mark}"
 
 
 class _Parser:
@@ -351,8 +352,8 @@ def _ops() -> dict[str, tuple[str, int]]:
     """Name in print -> name of the row, and the position of its list of tensors (-1: none)."""
     if not _TABLE:
         for op in _C._ops:
-            kinds = [p.strip().split(" ")[0] for p in re.split(r",(?![^(]*\))", op.signature.split("(", 1)[1])]
-            _TABLE[op.display_name] = op.name, kinds.index("Tensor[]") if "Tensor[]" in kinds else -1
+            lists = re.findall(r"Tensor\[\] (\w+)", op.signature)
+            _TABLE[op.display_name] = op.name, op.params.index(lists[0]) if lists else -1
     return _TABLE
 
 

@@ -3,6 +3,7 @@
 #include <array>
 #include <vector>
 
+#include "autograd/observer.h"
 #include "autograd/ops/op.h"
 #include "autograd/variable.h"
 
@@ -124,6 +125,7 @@ PyObject* become_view(PyObject* self, const char* name, PyObject* args, Py_ssize
       values[0] = v->grad_fn       ? new_interior(std::move(data), v->grad_fn.copy(), v->output_nr, v->requires_grad)
                   : v->is_volatile ? new_volatile(std::move(data))
                                    : new_leaf(std::move(data));
+      if (call_observer) call_observer->same_value(as_variable(values[0].object()), v);
     } else {
       values[0] = Value(PyRef<>::borrow(self));
     }
@@ -134,6 +136,7 @@ PyObject* become_view(PyObject* self, const char* name, PyObject* args, Py_ssize
       Variable* r = as_variable(result.object());
       bump_version(v);
       rebase_history(v, r->grad_fn.copy(), r->output_nr, r->requires_grad, r->is_volatile);
+      if (call_observer) call_observer->same_value(v, r);
     }
     return new_ref(self);
   });
