@@ -336,6 +336,13 @@ def cuda(self: Any, device: int | None = None, async_: bool = False, **kwargs: A
     return bridge._to_device(self, device)
 
 
+def _cuda_array_interface(self: Any) -> dict:
+    """The memory as CUDA libraries describe it; AttributeError for a tensor in host memory."""
+    raise AttributeError(
+        f"__cuda_array_interface__: this {self.type()} lies in host memory; its memory is that of numpy()"
+    )
+
+
 def is_pinned(self: Any) -> bool:
     """Whether the memory is page-locked for CUDA; the host allocator's never is."""
     return False
@@ -351,4 +358,4 @@ _C._add_tensor_methods({
     for f in (_format, __format__, __reduce_ex__, __deepcopy__, __copy__, __array__, __array_ufunc__,
               __array_function__, tolist, apply_, map_, cuda, is_pinned, is_shared,
               *_ordering.METHODS)
-} | {"copy": _contiguous_copy})
+} | {"copy": _contiguous_copy, "__cuda_array_interface__": property(_cuda_array_interface)})

@@ -42,8 +42,7 @@ PyObject* variable_new_leaf(PyObject* data, int requires_grad) {
     PyRef<Tensor> t = data_argument(data, "THPVariable_NewLeaf");
     if (requires_grad && !is_floating(t->dtype))
       runtime_error(
-          "TorchliteVariable_NewParameter: only Variables of a floating point type can require gradients, "
-          "but the data is a %s",
+          "THPVariable_NewLeaf: only Variables of a floating point type can require gradients, but the data is a %s",
           type_name(t.object()));
     return new_leaf(std::move(t), requires_grad != 0).release();
   });

@@ -5,6 +5,7 @@
 #include "autograd/functions/accumulate_grad.h"
 #include "autograd/hooks.h"
 #include "autograd/ops/op.h"
+#include "utils/live_objects.h"
 
 namespace torchlite {
 
@@ -16,14 +17,19 @@ uint64_t next_sequence = 0;
 
 void construct_node(Node* self, const NodeClass* node_class, int32_t n_inputs, uint16_t n_outputs,
                     bool requires_grad) noexcept {
+  ++live.functions;
   node_classes[static_cast<int>(node_class->kind)] = node_class;
   self->kind = node_class->kind;
-  self->sequence = next_sequence++;
-  self->run = 0;
-  self->slot = 0;
   self->extra = nullptr;
   self->weakrefs = nullptr;
   self->op = 0;
+  number_node(self, n_inputs, n_outputs, requires_grad);
+}
+
+void number_node(Node* self, int32_t n_inputs, uint16_t n_outputs, bool requires_grad) noexcept {
+  self->sequence = next_sequence++;
+  self->run = 0;
+  self->slot = 0;
   self->n_inputs = n_inputs;
   self->n_outputs = n_outputs;
   self->requires_grad = requires_grad;
@@ -41,6 +47,7 @@ NodeExtra& extra(Node* self) {
 }
 
 void destroy_node(Node* self) noexcept {
+  --live.functions;
   if (self->weakrefs) PyObject_ClearWeakRefs(self);
   delete std::exchange(self->extra, nullptr);
 }

@@ -96,6 +96,8 @@ inline Node* as_node(PyObject* o) { return static_cast<Node*>(o); }
 // Sets the fields above on freshly allocated memory.
 void construct_node(Node* self, const NodeClass* node_class, int32_t n_inputs, uint16_t n_outputs,
                     bool requires_grad) noexcept;
+// The part of it that is set anew when a node that is older than its call is put where the call is.
+void number_node(Node* self, int32_t n_inputs, uint16_t n_outputs, bool requires_grad) noexcept;
 // The number of a further output, which the node then has.
 uint32_t add_output(Node* self);
 // The node's `extra`, made if absent.

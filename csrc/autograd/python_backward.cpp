@@ -12,12 +12,6 @@ namespace torchlite {
 
 namespace {
 
-PyObject* interned(const char* text) {
-  PyObject* s = PyUnicode_InternFromString(text);
-  if (!s) throw PyError();
-  return s;
-}
-
 // Zeros in place of the gradient of output `i` that did not arrive; nullptr if the output was never recorded.
 PyRef<Tensor> zeros_for(const PyFunction* self, size_t i) {
   if (i >= self->outputs.size()) return {};

@@ -467,25 +467,6 @@ class CallArguments {
   std::vector<PyObject*> heap_;
 };
 
-// An old-style instance is older than its call; among the nodes it belongs where the call is.
-void renumber(PyFunction* self) noexcept {
-  NodeExtra* extra = self->extra;
-  PyObject* weakrefs = self->weakrefs;
-  construct_node(self, &python_function_class, 0, self->n_outputs, false);
-  self->extra = extra;
-  self->weakrefs = weakrefs;
-}
-
-PyObject* interned(const char* text) {
-  PyObject* s = PyUnicode_InternFromString(text);
-  if (!s) throw PyError();
-  return s;
-}
-
-}  // namespace
-
-namespace {
-
 // Tells the observer what a call made: a Variable, or a tuple of them.
 void observe_results(PyObject* cls, PyRef<> noted, PyObject* result) {
   PyObject* const* results = PyTuple_Check(result) ? &PyTuple_GET_ITEM(result, 0) : &result;
@@ -539,11 +520,27 @@ PyObject* function_apply(PyObject* cls, PyObject* const* args, Py_ssize_t n, PyO
   });
 }
 
+// An instance of a new-style Function has no use: its forward takes a context of its own.
+static void refuse_new_style(PyObject* o) {
+  static PyObject* const name_is_legacy = interned("_is_legacy");
+  PyRef<> legacy = PyRef<>::steal(PyObject_GetAttr(reinterpret_cast<PyObject*>(Py_TYPE(o)), name_is_legacy));
+  if (!legacy) {
+    if (!PyErr_ExceptionMatches(PyExc_AttributeError)) throw PyError();
+    PyErr_Clear();  // derived from _FunctionBase itself
+  } else if (legacy.get() == Py_False) {
+    runtime_error(
+        "%.100s is a new-style Function (forward is a static or class method): call %.100s.apply(...), not an "
+        "instance",
+        type_name(o), type_name(o));
+  }
+}
+
 PyObject* function_do_forward(PyObject* o, PyObject* const* args, Py_ssize_t n) {
   return guard([&]() -> PyObject* {
     static PyObject* const name_forward = interned("forward");
     PyFunction* self = as_function(o);
     const char* name = type_name(o);
+    refuse_new_style(o);
     if (call_observer)
       runtime_error(
           "%.100s is an old-style Function, whose instances run once: it cannot be traced. Give it static forward and "
@@ -560,7 +557,7 @@ PyObject* function_do_forward(PyObject* o, PyObject* const* args, Py_ssize_t n) 
     PyObject** values = call_args.data();
     values[0] = o;
     ForwardCall call(self, name);
-    renumber(self);
+    number_node(self, 0, self->n_outputs, false);  // the instance is older than its call
     self->is_legacy = true;
     call.unpack(args, n, values + 1);
     return call

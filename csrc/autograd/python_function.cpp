@@ -3,6 +3,12 @@
 
 namespace torchlite {
 
+PyObject* interned(const char* text) {
+  PyObject* s = PyUnicode_InternFromString(text);
+  if (!s) throw PyError();
+  return s;
+}
+
 PyObject* function_class = nullptr;
 PyObject* stochastic_function_class = nullptr;
 

@@ -87,6 +87,9 @@ inline PyFunction* as_function(PyObject* o) { return static_cast<PyFunction*>(as
 extern PyObject* function_class;
 extern PyObject* stochastic_function_class;
 
+// The attribute name `text` for the life of the process, for function-local statics.
+PyObject* interned(const char* text);
+
 // ---- python_forward.cpp: methods of `_FunctionBase` -----------------------------------------------------------------
 PyObject* function_apply(PyObject* cls, PyObject* const* args, Py_ssize_t n, PyObject* keywords);
 PyObject* function_do_forward(PyObject* self, PyObject* const* args, Py_ssize_t n);

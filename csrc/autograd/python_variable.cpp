@@ -35,6 +35,7 @@ PyRef<Tensor> data_of(PyObject* o) {
   if (!o || o == Py_None) return new_tensor(DType::Float, std::vector<int64_t>{0});
   if (is_tensor(o)) return PyRef<Tensor>::borrow(as_tensor(o));
   if (PyArray_Check(o)) return tensor_from_numpy(o);
+  refuse_cuda_array(o, "Variable");
   runtime_error("Variable data has to be a tensor, but got %s", type_name(o));
 }
 

@@ -33,7 +33,6 @@ PyObject* variable_detach_in_place(PyObject* o, PyObject*) {
       runtime_error("detach_: a Variable cannot be cut from its graph in place while a trace is recorded; use detach()");
     if (v->accumulator) forget_leaf(v->accumulator, nullptr);
     v->requires_grad = false;
-
     v->output_nr = 0;
     PyRef<> hooks = std::move(v->backward_hooks);
     PyRef<Node> grad_fn = std::move(v->grad_fn);

@@ -4,6 +4,7 @@
 #include "autograd/observer.h"
 #include "autograd/functions/accumulate_grad.h"
 #include "utils/freelist.h"
+#include "utils/live_objects.h"
 
 namespace torchlite {
 
@@ -87,6 +88,7 @@ namespace {
 Freelist<Variable, 512> freelist;
 
 void construct(Variable* v) {
+  ++live.variables;
   new (&v->data) PyRef<Tensor>();
   new (&v->grad_fn) PyRef<Node>();
   new (&v->grad) PyRef<Variable>();
@@ -162,7 +164,6 @@ void rebase_history(Variable* v, PyRef<Node> grad_fn, uint32_t output_nr, bool r
   if (v->accumulator) forget_leaf(v->accumulator, nullptr);
   v->requires_grad = requires_grad;
   v->is_volatile = is_volatile;
-
   v->output_nr = output_nr;
   // Each assignment may run Python code; the Variable is consistent before the first.
   PyRef<Node> old_fn = std::exchange(v->grad_fn, std::move(grad_fn));
@@ -239,6 +240,7 @@ void variable_tp_dealloc(PyObject* o) {
   v->grad.~PyRef<Variable>();
   v->backward_hooks.~PyRef<>();
   v->counter.~CounterRef();
+  --live.variables;
   bool heap_type = type->tp_flags & Py_TPFLAGS_HEAPTYPE;
   if (type->tp_basicsize == static_cast<Py_ssize_t>(sizeof(Variable)) && (type == variable_class || !heap_type) &&
       !type->tp_finalize) {

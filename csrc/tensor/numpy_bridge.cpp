@@ -38,8 +38,19 @@ PyObject* numpy_view(Tensor* t) {
   return t->array.get();
 }
 
+void refuse_cuda_array(PyObject* o, const char* function) {
+  if (PyObject_HasAttrString(o, "__cuda_array_interface__"))
+    runtime_error(
+        "%s: got a %.100s on a CUDA device, but torchlite has no CUDA here: it comes with torchlite[cuda12] or "
+        "torchlite[cuda13]",
+        function, type_name(o));
+}
+
 PyRef<Tensor> tensor_from_numpy(PyObject* o) {
-  if (!PyArray_Check(o)) type_error("from_numpy: expected an np.ndarray, but got %.100s", type_name(o));
+  if (!PyArray_Check(o)) {
+    refuse_cuda_array(o, "from_numpy");
+    type_error("from_numpy: expected an np.ndarray, but got %.100s", type_name(o));
+  }
   PyArrayObject* a = as_array(o);
   DType dtype;
   if (!dtype_of_numpy(PyArray_TYPE(a), &dtype)) {

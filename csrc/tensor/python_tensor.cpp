@@ -5,6 +5,7 @@
 
 #include "tensor/allocator.h"
 #include "tensor/indexing.h"
+#include "utils/live_objects.h"
 #include "utils/numpy_api.h"
 
 namespace torchlite {
@@ -32,7 +33,7 @@ PyRef<Tensor> as_class(PyTypeObject* type, PyRef<Tensor> t) {
   if (Py_TYPE(t.get()) == type) return t;
   // Zeroed memory is a valid empty tensor until the members arrive.
   PyRef<Tensor> out = check(type->tp_alloc(type, 0)).cast<Tensor>();
-  ++live_tensors;
+  ++live.tensors;
   out->storage = t->storage.copy();
   out->offset = t->offset;
   out->numel = t->numel;
@@ -101,6 +102,7 @@ PyRef<Tensor> construct_tensor(DType dtype, PyObject* const* args, Py_ssize_t n,
     if (static_cast<Py_ssize_t>(sizes.size()) == n) return uninitialised(dtype, sizes, name);
   }
   if (n == 1 && !PyUnicode_Check(o) && !PyFloat_Check(o) && !PyLong_Check(o) && !PyArray_CheckScalar(o)) {
+    refuse_cuda_array(o, name);
     // A buffer, or anything else that presents itself as an array.
     PyRef<> array = PyRef<>::steal(PyArray_FromAny(o, nullptr, 0, 0, NPY_ARRAY_ENSUREARRAY, nullptr));
     if (!array) throw PyError();
@@ -275,8 +277,9 @@ PyObject* memory_stats(PyObject*, PyObject*) {
 }
 
 PyObject* live_objects(PyObject*, PyObject*) {
-  return Py_BuildValue("{s:L,s:L}", "Tensor", static_cast<long long>(live_tensors), "Storage",
-                       static_cast<long long>(live_storages));
+  return Py_BuildValue("{s:L,s:L,s:L,s:L}", "Tensor", static_cast<long long>(live.tensors), "Storage",
+                       static_cast<long long>(live.storages), "Variable", static_cast<long long>(live.variables),
+                       "Function", static_cast<long long>(live.functions));
 }
 
 PyObject* empty_cache_(PyObject*, PyObject*) {
@@ -313,7 +316,7 @@ PyMethodDef module_functions[] = {
      "capsule. BufferError where the memory, its type or the capsule cannot be used."},
     {"_memory_stats", memory_stats, METH_NOARGS,
      "Counts of the host allocator: allocated_bytes, allocated_blocks, cached_bytes, peak_bytes, total_allocations."},
-    {"_live_objects", live_objects, METH_NOARGS, "How many tensors and storages are alive, by kind."},
+    {"_live_objects", live_objects, METH_NOARGS, "How many tensors, storages, Variables and functions are alive."},
     {"_empty_cache", empty_cache_, METH_NOARGS, "Returns cached host memory to the system."},
     {"_reset_peak_memory", reset_peak_memory, METH_NOARGS, "Sets peak_bytes to what is allocated now."},
     {"_fail_allocations_after", fail_allocations_after_, METH_O,

@@ -12,9 +12,6 @@ int tensor_tp_traverse(PyObject* o, visitproc visit, void* arg);
 int tensor_tp_clear(PyObject* o);
 void tensor_tp_dealloc(PyObject* o);
 
-// Objects alive, for leak checks: free lists hide them from the allocator's own counts.
-extern int64_t live_tensors, live_storages;
-
 // Operators and comparison, filled in by the operations before `init_tensor` readies the types.
 extern PyNumberMethods tensor_number_methods;
 extern richcmpfunc tensor_richcompare;

@@ -6,10 +6,9 @@
 #include "tensor/python_tensor.h"
 #include "utils/errors.h"
 #include "utils/freelist.h"
+#include "utils/live_objects.h"
 
 namespace torchlite {
-
-int64_t live_storages = 0;
 
 namespace {
 
@@ -18,7 +17,7 @@ Freelist<Storage, 1024> freelist;
 PyRef<Storage> make_storage(DType dtype, Device device, bool readonly) {
   Storage* s = freelist.take(&StorageTypes[static_cast<int>(dtype)]);
   if (!s) throw PyError();
-  ++live_storages;
+  ++live.storages;
   s->data = nullptr;
   s->nbytes = 0;
   new (&s->owner) PyRef<>();
@@ -89,7 +88,7 @@ int storage_tp_clear(PyObject*) {
 
 namespace {
 void release_storage(Storage* self) {
-  --live_storages;
+  --live.storages;
   if (owns_block(self)) deallocate(self->data, self->nbytes);
   self->owner.reset();
   self->owner.~PyRef<>();

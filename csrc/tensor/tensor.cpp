@@ -6,11 +6,11 @@
 #include "tensor/python_tensor.h"
 #include "utils/errors.h"
 #include "utils/freelist.h"
+#include "utils/live_objects.h"
 #include "utils/numpy_api.h"
 
 namespace torchlite {
 
-int64_t live_tensors = 0;
 
 namespace {
 
@@ -31,7 +31,7 @@ PyRef<Tensor> make_tensor(DType dtype, Dims sizes, const int64_t* strides) {
   if (sizes.n > kMaxDim) runtime_error("a tensor has at most %d dimensions, but got %d", kMaxDim, sizes.n);
   Tensor* t = freelist.take(&TensorTypes[static_cast<int>(dtype)]);
   if (!t) throw PyError();
-  ++live_tensors;
+  ++live.tensors;
   new (&t->storage) PyRef<Storage>();
   new (&t->array) PyRef<>();
   t->weakrefs = nullptr;
@@ -246,7 +246,7 @@ int tensor_tp_clear(PyObject* o) {
 void tensor_tp_dealloc(PyObject* o) {
   Tensor* self = as_tensor(o);
   PyTypeObject* type = Py_TYPE(o);
-  --live_tensors;
+  --live.tensors;
   PyObject_GC_UnTrack(o);
   if (self->weakrefs) PyObject_ClearWeakRefs(o);
   self->array.reset();

@@ -112,6 +112,8 @@ PyObject* numpy_view(Tensor* t);
 // A tensor on the memory of an ndarray (bool becomes Byte), or of a copy where the memory cannot be described
 // (strides that are no multiple of the item size, foreign byte order, unaligned). TypeError for other dtypes.
 PyRef<Tensor> tensor_from_numpy(PyObject* array);
+// Throws if `o` is an array on a CUDA device, which `function` was given.
+void refuse_cuda_array(PyObject* o, const char* function);
 // The tensor of what a NumPy function returned: an ndarray or a NumPy scalar (which becomes 0-d).
 PyRef<Tensor> tensor_from_result(PyRef<> result);
 // dst[...] = src with NumPy's broadcasting and casting; refuses a read-only dst.

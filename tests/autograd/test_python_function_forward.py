@@ -97,6 +97,16 @@ def test_old_style_call_takes_variables_only():
         OldMul(2)(1.5)
 
 
+def test_instances_of_new_style_functions_are_not_called():
+    class Twice(Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+    with pytest.raises(RuntimeError, match=r"Twice is a new-style Function .*: call Twice\.apply"):
+        Twice()(variable([1.0]))
+
+
 def test_old_style_instance_is_used_once():
     f = OldMul(2)
     a = f(variable([3.0]))

@@ -156,6 +156,16 @@ def test_class_losses_refuse_other_types(loss):
         loss(tensor([[0, 1], [1, 2]], "int64"), tensor([0, 1], "int64"))
 
 
+@pytest.mark.parametrize("loss", TARGETS.values(), ids=TARGETS)
+def test_class_losses_refuse_weights_that_require_grad(loss):
+    x, target = variable(random(2, 3), requires_grad=True), variable([0, 1], "int64")
+    weight = variable([1, 2, 3], requires_grad=True)
+    with pytest.raises(RuntimeError, match="argument 'weight' requires grad, but no gradient flows to it"):
+        loss(x, target, weight)
+    loss(x, target, weight.detach()).backward()
+    assert weight.grad is None and x.grad is not None
+
+
 def test_cross_entropy_of_large_logits_is_finite():
     x = variable([[1000.0, -1000.0]], "float32", requires_grad=True)
     loss = ops.cross_entropy(x, variable([1], "int64"))

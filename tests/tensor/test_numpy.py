@@ -110,6 +110,25 @@ def test_from_numpy_takes_arrays_only(other):
         from_numpy(other)
 
 
+class CudaArray:
+    """What a CuPy array looks like to us."""
+
+    __cuda_array_interface__ = {"shape": (3,), "typestr": "<f4", "data": (4096, False), "version": 3}
+
+
+@pytest.mark.parametrize("make", [from_numpy, FloatTensor, torchlite.Variable])
+def test_arrays_on_a_cuda_device_are_refused_with_the_extras_named(make):
+    with pytest.raises(RuntimeError, match=r"CudaArray on a CUDA device, .*torchlite\[cuda12\] or torchlite\[cuda13\]"):
+        make(CudaArray())
+
+
+@pytest.mark.parametrize("x", [FloatTensor(2), torchlite.Variable(FloatTensor(2))])
+def test_memory_of_the_host_has_no_cuda_array_interface(x):
+    assert not hasattr(x, "__cuda_array_interface__")
+    with pytest.raises(AttributeError, match="lies in host memory"):
+        x.__cuda_array_interface__  # noqa: B018
+
+
 def test_a_huge_virtual_array_allocates_nothing():
     before = torchlite._C._memory_stats()["allocated_bytes"]
     t = from_numpy(np.broadcast_to(np.float32(1), (2**33,)))

@@ -6,6 +6,8 @@ Properties, operators and methods come from ``_C._VariableBase``; this class add
 from __future__ import annotations
 
 import copy
+import math
+import warnings
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable
@@ -13,6 +15,19 @@ from typing import Any
 
 from .. import _C
 from ..utils.hooks import RemovableHandle
+
+_cast = _C._find_op("cast")
+# The classes of tensors by the number that `cast` has for their element type.
+_CLASSES = [
+    _C.ByteTensor,
+    _C.CharTensor,
+    _C.ShortTensor,
+    _C.IntTensor,
+    _C.LongTensor,
+    _C.HalfTensor,
+    _C.FloatTensor,
+    _C.DoubleTensor,
+]
 
 
 def _attribute_slots(cls: type) -> list[str]:
@@ -58,6 +73,21 @@ class _RetainGrad:
             v.grad = v.grad + (Variable(gradient.data) if gradient.volatile else gradient)
 
 
+class _StaticMethods:
+    """Functions of the same names as the methods of Variable, which they call: ``Variable._torch.exp(variable)``."""
+
+    def __dir__(self):
+        return [name for name in dir(Variable) if not name.startswith("_") and not name.endswith("_")]
+
+    def __getattr__(self, name: str) -> Callable:
+        if name in ("cat", "addmm", "addbmm", "baddbmm", "addmv", "addr"):
+            return _C._find_op(name)
+        method = None if name.startswith("_") or name.endswith("_") else getattr(Variable, name, None)
+        if not callable(method):
+            raise AttributeError(f"Variable has no method {name!r}")
+        return method
+
+
 class Variable(_C._VariableBase):
     """Variable(data, requires_grad=False, volatile=False)
 
@@ -70,6 +100,7 @@ class Variable(_C._VariableBase):
     __slots__ = ()
 
     _execution_engine = _C._ImperativeEngine()
+    _torch = _StaticMethods()
 
     def backward(
         self,
@@ -137,6 +168,97 @@ class Variable(_C._VariableBase):
         if not isinstance(self.grad_fn, StochasticFunction):
             raise RuntimeError("reinforce() can be only called on outputs of stochastic functions")
         self.grad_fn._reinforce(reward)
+
+    # ---- types and devices ----
+
+    def type(self, t: Any) -> Variable:
+        """A copy in the type ``t``, a tensor class, its dotted name or a dtype; of the same type the Variable itself.
+
+        The gradient is cast back. A copy in an integer type doesn't require grad.
+        """
+        cls = type(self.data.new().type(t))
+        return self if cls is type(self.data) else _cast(self, _CLASSES.index(cls))
+
+    def type_as(self, other: Any) -> Variable:
+        """A copy in the type of ``other``, a Variable or a tensor; see :meth:`type`."""
+        return self.type(type(other.data if isinstance(other, _C._VariableBase) else other))
+
+    def double(self) -> Variable:
+        """``type(DoubleTensor)``"""
+        return self.type(_C.DoubleTensor)
+
+    def half(self) -> Variable:
+        """``type(HalfTensor)``"""
+        return self.type(_C.HalfTensor)
+
+    def float(self) -> Variable:
+        """``type(FloatTensor)``"""
+        return self.type(_C.FloatTensor)
+
+    def long(self) -> Variable:
+        """``type(LongTensor)``"""
+        return self.type(_C.LongTensor)
+
+    def int(self) -> Variable:
+        """``type(IntTensor)``"""
+        return self.type(_C.IntTensor)
+
+    def short(self) -> Variable:
+        """``type(ShortTensor)``"""
+        return self.type(_C.ShortTensor)
+
+    def char(self) -> Variable:
+        """``type(CharTensor)``"""
+        return self.type(_C.CharTensor)
+
+    def byte(self) -> Variable:
+        """``type(ByteTensor)``"""
+        return self.type(_C.ByteTensor)
+
+    def cpu(self) -> Variable:
+        """A copy in host memory; the Variable itself if it is there."""
+        return self
+
+    def cuda(self, device_id: Any = None, async_: Any = False, **kwargs: Any) -> Variable:
+        """A copy on a CUDA device. RuntimeError where CUDA is missing."""
+        raise RuntimeError("cuda: torchlite has no CUDA here: it comes with torchlite[cuda12] or torchlite[cuda13]")
+
+    @property
+    def __cuda_array_interface__(self) -> dict:
+        """The memory as CUDA libraries describe it; AttributeError for a Variable in host memory."""
+        return self.data.__cuda_array_interface__
+
+    def numpy(self) -> Any:
+        """The data as an ndarray on the same memory; RuntimeError if the Variable requires grad."""
+        return self.__array__()
+
+    def resize(self, *sizes: Any) -> Variable:
+        """The elements in another shape, as ``view`` gives it. RuntimeError if that has another number of elements."""
+        size = _C.Size(sizes[0] if len(sizes) == 1 and isinstance(sizes[0], (tuple, list)) else sizes)
+        numel = math.prod(size)
+        if numel != self.numel():
+            raise RuntimeError(
+                f"requested resize to {'x'.join(map(str, size))} ({numel} elements in total), but the Variable has "
+                f"size {'x'.join(map(str, self.size()))} ({self.numel()} elements): resize() of a Variable only "
+                "changes the shape"
+            )
+        return self.contiguous().view(size)
+
+    def resize_as(self, other: Any) -> Variable:
+        """``resize(other.size())``"""
+        return self.resize(other.size())
+
+    def masked_copy(self, mask: Any, source: Any) -> Variable:
+        """The former name of ``masked_scatter``."""
+        warnings.warn("masked_copy is deprecated and renamed to masked_scatter", stacklevel=2)
+        return self.masked_scatter(mask, source)
+
+    def masked_copy_(self, mask: Any, source: Any) -> Variable:
+        """The former name of ``masked_scatter_``."""
+        warnings.warn("masked_copy_ is deprecated and renamed to masked_scatter_", stacklevel=2)
+        return self.masked_scatter_(mask, source)
+
+    # ---- protocols ----
 
     def __iter__(self):
         return map(self.__getitem__, range(len(self)))

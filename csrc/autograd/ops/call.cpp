@@ -38,6 +38,11 @@ struct Scan {
         op.name.c_str());
 }
 
+[[noreturn]] void no_gradient_to(const Op& op, int i) {
+  runtime_error("%s: argument '%s' requires grad, but no gradient flows to it: pass its .detach()", op.name.c_str(),
+                op.params[static_cast<size_t>(i)].name.c_str());
+}
+
 void scan_list(const Op& op, int i, PyObject* tuple, Scan& s) {
   Py_ssize_t n = PyTuple_GET_SIZE(tuple);
   s.list = check(PyTuple_New(n));
@@ -124,8 +129,9 @@ PyRef<OpNode> record(const Op& op, PyObject* const* args, const Scan& s, const T
   node->variable_mask = s.variables;
   node->saved_mask = mask;
   bool keep_sizes = op.row->flags & kKeepSizes;
-  for_each_variable(op, args, s.variables, [&](int edge, int, Variable* v) {
+  for_each_variable(op, args, s.variables, [&](int edge, int i, Variable* v) {
     if (!v->requires_grad && !keep_sizes) return;
+    if (v->requires_grad && (op.row->no_gradient & in(i))) no_gradient_to(op, i);
     connect(node.get(), edge, v);
     const Tensor* t = v->data.get();
     if (keep_sizes || t->dtype != result->dtype || !(t->sizes() == result->sizes())) {
@@ -201,7 +207,7 @@ PyRef<> wrap_outputs(const Op& op, PyObject* const* args, Scan& s, Outputs& outp
     } else if (!node) {
       v = new_leaf(std::move(data));
     } else {
-      bool differentiable = executable && !((op.row->non_differentiable >> k) & 1);
+      bool differentiable = executable && !((op.row->non_differentiable >> k) & 1) && is_floating(data->dtype);
       v = new_interior(std::move(data), PyRef<Node>::borrow(node.get()), static_cast<uint32_t>(k), differentiable);
     }
     if (shares) join_version(v.get(), as_variable(args[0]));
@@ -299,7 +305,6 @@ PyRef<> call_op_in_place(const Op& op, PyObject* const* args) {
   } else if (!s.any_volatile && grad_enabled) {
     node = new_op_node(op, s.n_variables, 0, false);
   }
-  counter_of(v);  // made before the data is written, so that no failure can fall between the write and its count
   counter_of(v);  // what may fail for want of memory comes before the write
   forward_into(op, s.raw, as_tensor(s.raw[self_index]));
   bump_version(v);

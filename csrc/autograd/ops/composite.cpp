@@ -120,6 +120,7 @@ PyObject* become_view(PyObject* self, const char* name, PyObject* args, Py_ssize
     Tensor* t = operand(self, name).tensor();
     if (v) {
       require_in_place(v);
+      counter_of(v);  // what may fail for want of memory comes before the change
       PyRef<Tensor> data = alias(t);
       // What the Variable has been so far: the input of the operation that becomes its history.
       values[0] = v->grad_fn       ? new_interior(std::move(data), v->grad_fn.copy(), v->output_nr, v->requires_grad)

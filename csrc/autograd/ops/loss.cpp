@@ -46,13 +46,6 @@ struct Rows {
   }
 };
 
-// Runs f(pointer to float or double) on each of the given tensors' elements; all have one type.
-template <class F>
-void with_float(DType dtype, F&& f) {
-  if (dtype == DType::Float) f.template operator()<float>();
-  else f.template operator()<double>();
-}
-
 // The dimension that softmax normalises where none is named.
 int class_dim(Call& c, int argument, const Tensor* t) {
   if (!c.is_none(argument)) return c.dim(argument, t->ndim);
@@ -430,7 +423,8 @@ std::vector<Row> loss_rows() {
        .backward = nll_loss_backward,
        .uses = {kConstants | out(1)},
        .flags = kKeepSizes | kNoMethod,
-       .hidden_outputs = 1},
+       .hidden_outputs = 1,
+       .no_gradient = in(1) | in(2)},
       {.signature = "cross_entropy(Tensor input, Tensor target, Tensor? weight=None, bool size_average=True, "
                     "int ignore_index=-100)",
        .doc = "nll_loss(log_softmax(input, 1), target, ...) in one pass, of size (1,).",
@@ -439,7 +433,8 @@ std::vector<Row> loss_rows() {
        .backward = cross_entropy_backward,
        .uses = {in(0) | kConstants | out(1) | out(2)},
        .flags = kNoMethod,
-       .hidden_outputs = 2},
+       .hidden_outputs = 2,
+       .no_gradient = in(1) | in(2)},
       {.signature = "nll_loss_backward(Tensor grad, Tensor target, Tensor? weight, ints sizes, bool size_average, "
                     "int ignore_index)",
        .doc = "The gradient of nll_loss for an input of `sizes`.",

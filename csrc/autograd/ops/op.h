@@ -167,6 +167,8 @@ struct Row {
   int hidden_outputs = 0;
   // Results that carry no gradient (indices): bit k.
   uint32_t non_differentiable = 0;
+  // Tensor arguments that no gradient flows to: in(i). A Variable that requires grad is refused there.
+  uint32_t no_gradient = 0;
 };
 
 struct Op {

@@ -81,12 +81,6 @@ const T* data(const PyRef<Tensor>& t) {
   return t ? t->ptr<T>() : nullptr;
 }
 
-template <class F>
-void with_float(DType dtype, F&& f) {
-  if (dtype == DType::Float) f.template operator()<float>();
-  else f.template operator()<double>();
-}
-
 // Half results leave as Half.
 PyRef<Tensor> narrowed(PyRef<Tensor> t, DType dtype) { return to_dtype(t.get(), dtype); }
 

@@ -20,12 +20,6 @@ namespace {
 using Sizes = std::vector<int64_t>;
 using kernels::BinaryKind;
 
-template <class F>
-void with_float(DType dtype, F&& f) {
-  if (dtype == DType::Float) f.template operator()<float>();
-  else f.template operator()<double>();
-}
-
 // A layer's operands in the kernels' form: contiguous, Float or Double. Absent biases stay null.
 struct Layer {
   PyRef<Tensor> x, h0, w_ih, w_hh, b_ih, b_hh;

@@ -25,11 +25,14 @@ class _Loss(Module):
 
 
 class _WeightedLoss(_Loss):
-    """A loss whose buffer `weight`, a tensor or None, weighs the classes."""
+    """A loss of classes: its buffer `weight`, a tensor (C) or None, weighs them; targets equal to `ignore_index` don't
+    count.
+    """
 
-    def __init__(self, weight=None, size_average=True):
+    def __init__(self, weight=None, size_average=True, ignore_index=-100):
         super().__init__(size_average)
         self.register_buffer("weight", weight)
+        self.ignore_index = ignore_index
 
 
 class L1Loss(_Loss):
@@ -54,10 +57,6 @@ class NLLLoss(_WeightedLoss):
     `weight`: a tensor (C) of weights of the classes. Targets equal to `ignore_index` don't count.
     """
 
-    def __init__(self, weight=None, size_average=True, ignore_index=-100):
-        super().__init__(weight, size_average)
-        self.ignore_index = ignore_index
-
     def forward(self, input, target):
         self._check_target(target)
         return F.nll_loss(input, target, self.weight, self.size_average, self.ignore_index)
@@ -68,10 +67,6 @@ class CrossEntropyLoss(_WeightedLoss):
 
     `weight`: a tensor (C) of weights of the classes. Targets equal to `ignore_index` don't count.
     """
-
-    def __init__(self, weight=None, size_average=True, ignore_index=-100):
-        super().__init__(weight, size_average)
-        self.ignore_index = ignore_index
 
     def forward(self, input, target):
         self._check_target(target)
