@@ -11,7 +11,6 @@
 
 namespace torchlite {
 
-
 namespace {
 
 Freelist<Tensor, 1024> freelist;

@@ -38,7 +38,7 @@ def test_gradients_are_cast_back(name):
     assert type(x.grad.data) is _C.DoubleTensor and values(x.grad) == [3, 3]
 
 
-@pytest.mark.parametrize("t", [_C.FloatTensor, "torchlite.FloatTensor", "float32", np.float32], ids=str)
+@pytest.mark.parametrize("t", [_C.FloatTensor, "torchlite.FloatTensor", np.float32, np.dtype("f4")], ids=str)
 def test_type_takes_classes_names_and_dtypes(t):
     assert type(leaf([1.0]).type(t).data) is _C.FloatTensor
 

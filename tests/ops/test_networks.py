@@ -284,3 +284,11 @@ def test_recurrent_rows_name_sizes_that_do_not_fit():
         ops.lstm(x, h, tensor(random(2, 3), "float32"), w_ih, w_hh)
     with pytest.raises(ValueError, match="nonlinearity must be 'tanh' or 'relu', but is 'sigmoid'"):
         ops.rnn(x, h, tensor(random(3, 4)), tensor(random(3, 3)), None, None, "sigmoid")
+
+
+@pytest.mark.parametrize("softmax", [ops.softmax, ops.log_softmax], ids=lambda op: op.name)
+def test_softmax_of_a_single_element_is_constant(softmax):
+    x = variable(3.0, requires_grad=True)
+    y = softmax(x, 0)
+    y.backward(variable(1.0))
+    assert x.grad.data.numpy() == 0 and x.grad.data.numpy().shape == ()

@@ -43,10 +43,12 @@ def test_mixed_tensors_promote_as_numpy_does():
 
 def test_in_place_keeps_the_type_and_refuses_to_lose_a_fraction():
     t = tensor([1, 2], np.int64)
-    with pytest.raises(TypeError):
+    with pytest.raises(TypeError, match="add_: a result of type Double cannot be written into a tensor of type Long"):
         t.add_(0.5)
-    with pytest.raises(TypeError):
+    with pytest.raises(TypeError, match="mul_: a result of type Double cannot be written into a tensor of type Long"):
         t.mul_(tensor([0.5, 0.5]))
+    with pytest.raises(TypeError, match="exp_: a result of type Double cannot be written into a tensor of type Long"):
+        t.exp_()
     assert t.numpy().tolist() == [1, 2]
     f = tensor([1, 2])
     f.add_(tensor([0.5, 0.5], np.float64))

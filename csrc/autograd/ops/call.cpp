@@ -238,7 +238,10 @@ void forward_into(const Op& op, PyObject* const* raw, Tensor* out) {
   Outputs result = forward(op, raw, out);
   Tensor* r = result.v[0].get();
   if (r == out) return;
-  if (is_floating(r->dtype) && !is_floating(out->dtype))
+  // NumPy's rule "same_kind": no fraction and no sign is lost.
+  bool fits =
+      is_floating(out->dtype) || (!is_floating(r->dtype) && (out->dtype != DType::Byte || r->dtype == DType::Byte));
+  if (!fits)
     type_error("%s: a result of type %s cannot be written into a tensor of type %s", op.in_place_name.c_str(),
                info(r->dtype).name, info(out->dtype).name);
   if (!(r->sizes() == out->sizes()))

@@ -25,8 +25,10 @@ PyRef<Tensor> apply_ufunc(NumpyFunction& f, std::initializer_list<PyObject*> ope
   PyObject* args[8];
   size_t n = 0;
   for (PyObject* o : operands) args[n++] = is_tensor(o) ? numpy_view(as_tensor(o)) : o;
+  if (out) require_writable(out, f.name());
+  // NumPy would refuse many results for an integer tensor; the caller copies those that fit and names the others.
+  if (out && !is_floating(out->dtype)) out = nullptr;
   if (out) {
-    require_writable(out, f.name());
     args[n] = numpy_view(out);
     args[n + 1] = casting;
   } else {

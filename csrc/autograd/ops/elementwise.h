@@ -28,7 +28,7 @@ class NumpyFunction {
 };
 
 // ---- rung 2 -------------------------------------------------------------------------------------------------------
-// A ufunc on Tensors and constants. The result is a new contiguous tensor, or `out`, written with same_kind casting.
+// A ufunc on Tensors and constants. The result is a new contiguous tensor, or `out`, if that is of a floating type.
 PyRef<Tensor> apply_ufunc(NumpyFunction& f, std::initializer_list<PyObject*> operands, Tensor* out = nullptr);
 // A ufunc of two operands that broadcast; tensors that do not, but have as many elements, are paired in order with a
 // UserWarning, as the era did. RuntimeError where neither holds; in place the result must have the size of `out`.

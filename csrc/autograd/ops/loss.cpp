@@ -1,6 +1,7 @@
 // Softmax and the losses. The kernels work on rows of classes: dimension 1 of a 4-d input is first brought to the end.
 #include <cmath>
 
+#include "autograd/ops/elementwise.h"
 #include "autograd/ops/nn.h"
 #include "autograd/ops/types.h"
 #include "tensor/index_kernels.h"
@@ -78,7 +79,11 @@ template <bool Log>
 void softmax_backward(Backward& b) {
   Value g = b.grad(), y = b.output();
   int dim = class_dim(b, 1, g.sizes().n);
-  if (b.recording() || g.sizes().n == 0) {
+  if (g.sizes().n == 0) {
+    b.set(0, zeros_like(g));  // of one class
+    return;
+  }
+  if (b.recording()) {
     if (Log) b.set(0, g - call<"exp">(y) * call<"sum">(g, dim, true));
     else b.set(0, y * (g - call<"sum">(g * y, dim, true)));
     return;
