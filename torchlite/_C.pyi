@@ -62,6 +62,8 @@ class DoubleStorage(_StorageBase): ...
 
 class _TensorBase:
     __array_interface__: dict[_str, Any]
+    @property
+    def __cuda_array_interface__(self) -> dict[_str, Any]: ...
     __array_priority__: _float
     shape: Size
     dtype: _dtype[Any]
