@@ -2,8 +2,9 @@
 
 A test's first pass fills caches and imports modules. The plugin then counts, runs the test again and counts again.
 No growth: done, which is the ordinary case and costs one more run of the test. Growth: it runs again, and only a
-counter that grew on every one of `CONFIRMATIONS` further runs fails the test, so that a cache or a growing free list
-never does.
+counter that grew on every one of `CONFIRMATIONS` further runs is suspected, so that a cache or a growing free list
+never is. The suspicion is then put to another proof: caches are emptied, the test runs `PROOF_RUNS` times without
+anyone counting in between, and only what gained at least one a run fails the test. A leak always does.
 
 What is counted, after a full collection:
   live objects of each type of torchlite, and the bytes that its allocator has handed out: exact;
@@ -16,6 +17,8 @@ examples and judged by the exact counters alone, since hypothesis keeps notes of
 """
 
 import gc
+import linecache
+import re
 import sys
 import time
 from collections import Counter
@@ -29,6 +32,7 @@ CONFIRMATIONS = 3
 # A test that is too slow for them is judged by the other counters.
 BLOCK_CONFIRMATIONS = 256
 BLOCK_SECONDS = 4.0
+PROOF_RUNS = 16
 FREEZE_EVERY = 64
 
 
@@ -72,34 +76,63 @@ def counters(exact_only=False):
     return counts
 
 
+def steady_counters(exact_only):
+    """The counters while an answer of theirs is alive, as this one will be at the next count."""
+    answer = counters(exact_only)
+    before = counters(exact_only)
+    del answer
+    return before
+
+
 def grown(before, after):
     return {name: after[name] - before.get(name, 0) for name in after if after[name] > before.get(name, 0)}
 
 
-def growth(run, exact_only=False):
-    """Calls `run` until no counter has grown every time; the counters that always did, with their last growth.
+def suspected(run, exact_only):
+    """Calls `run` until no counter has grown every time; the counters that always did.
 
     The first call may still warm something up and is not counted against the test."""
-    answer = counters(exact_only)  # alive while `before` is counted, as `before` is while `after` is
-    before = counters(exact_only)
-    del answer
+    before = steady_counters(exact_only)
     run()
     after = counters(exact_only)
-    suspects = grown(before, after)
+    suspects = set(grown(before, after))
     done, start = 0, time.process_time()
     while suspects:
-        only_slow = all(name in SLOW for name in suspects)
+        only_slow = suspects <= SLOW
         if done >= (BLOCK_CONFIRMATIONS if only_slow else CONFIRMATIONS):
             return suspects
         if only_slow and done >= CONFIRMATIONS and time.process_time() - start > BLOCK_SECONDS:
-            return {}
+            return set()
         before = after
         run()
         after = counters(exact_only)
-        now = grown(before, after)
-        suspects = {name: now[name] for name in suspects if name in now}
+        suspects &= set(grown(before, after))
         done += 1
-    return {}
+    return suspects
+
+
+def empty_caches():
+    """Empties what may fill while a test runs and is no leak."""
+    sys._clear_type_cache()
+    re.purge()
+    linecache.clearcache()
+    extension = sys.modules.get("torchlite._C")
+    if hasattr(extension, "_empty_cache"):
+        extension._empty_cache()
+
+
+def growth(run, exact_only=False):
+    """The counters that grow on every call of `run`, with their growth a call."""
+    suspects = suspected(run, exact_only)
+    if not suspects:
+        return {}
+    empty_caches()
+    run()  # fills the caches again
+    before = steady_counters(exact_only)
+    for _ in range(PROOF_RUNS):
+        run()
+    gained = grown(before, counters(exact_only))
+    return {name: gained[name] // PROOF_RUNS for name in suspects if gained.get(name, 0) >= PROOF_RUNS}
 
 
 def has_state(item):

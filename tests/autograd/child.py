@@ -7,8 +7,10 @@ import sys
 import textwrap
 from pathlib import Path
 
+import torchlite
+
 TESTS = Path(__file__).parent
-ROOT = TESTS.parent.parent
+PACKAGES = Path(torchlite.__file__).parents[1]  # of the build under test
 
 PRELUDE = """
 import gc, os, signal, sys, threading, time, weakref
@@ -18,12 +20,13 @@ from torchlite import _C, Variable
 from torchlite.autograd import Function, backward, grad
 from leaves import constant, leaf, values
 from python_functions import Mul, Scale
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background starts without one
 """
 
 
 def run(program, seconds=60):
     """Runs ``program`` after PRELUDE and returns what it printed; a crash, an exception or a hang fails the test."""
-    path = os.pathsep.join([str(ROOT), str(TESTS), os.environ.get("PYTHONPATH", "")])
+    path = os.pathsep.join([str(PACKAGES), str(TESTS), os.environ.get("PYTHONPATH", "")])
     child = subprocess.run(
         [sys.executable, "-X", "faulthandler", "-c", PRELUDE + textwrap.dedent(program)],
         env={**os.environ, "PYTHONPATH": path},

@@ -312,6 +312,7 @@ class Slow(Function):
     def backward(ctx, g):
         time.sleep(0.005)
         return g
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background starts without one
 x = Variable(np.ones(1), requires_grad=True)
 y = x
 for _ in range(1000): y = Slow.apply(y)
