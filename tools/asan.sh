@@ -6,7 +6,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 python=$1
 shift
-export TORCHLITE_CFLAGS="-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer -O1 -g1"
+export TORCHLITE_CFLAGS="-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer -O0 -g1"
 # Without free lists each object is memory of its own, which the sanitizer can watch.
 TORCHLITE_CFLAGS+=" -DTORCHLITE_NO_FREELISTS -Wno-error"
 export TORCHLITE_LDFLAGS="-fsanitize=address,undefined"
