@@ -30,7 +30,8 @@ PyObject* variable_detach_in_place(PyObject* o, PyObject*) {
   return guard([&]() -> PyObject* {
     Variable* v = as_variable(o);
     if (call_observer)
-      runtime_error("detach_: a Variable cannot be cut from its graph in place while a trace is recorded; use detach()");
+      runtime_error(
+          "detach_: a Variable cannot be cut from its graph in place while a trace is recorded; use detach()");
     if (v->accumulator) forget_leaf(v->accumulator, nullptr);
     v->requires_grad = false;
     v->output_nr = 0;

@@ -12,9 +12,9 @@ TypeInfo info_of(const TensorType* t) {
 
 [[noreturn]] void wrong_kind(const Op& op, size_t i, const char* expected, PyObject* got) {
   runtime_error("%s: argument '%s' must be %s, but is %s", op.name.c_str(), op.params[i].name.c_str(), expected,
-                is_local(got)         ? "a local"
-                : PyTuple_Check(got)  ? "a list of locals"
-                                      : "a constant");
+                is_local(got)        ? "a local"
+                : PyTuple_Check(got) ? "a list of locals"
+                                     : "a constant");
 }
 
 // Throws unless `value` is of the kind that the signature says.
@@ -73,7 +73,8 @@ TypeInfos infer_types(const Apply* rhs) {
 }
 
 bool fits(const TypeInfo& inferred, const TensorType* given) {
-  if (inferred.dtype != given->dtype || inferred.device != given->device || inferred.ndim() != given->ndim) return false;
+  if (inferred.dtype != given->dtype || inferred.device != given->device || inferred.ndim() != given->ndim)
+    return false;
   for (int d = 0; d < given->ndim; ++d)
     if (inferred.dims()[d] != kOpenSize && inferred.dims()[d] != given->dims[d]) return false;
   return true;

@@ -213,8 +213,7 @@ class Frame {
     Program::Instruction shown = in;
     shown.n_results = visible;
     store(shown, std::move(result));
-    for (uint32_t k = visible; k < in.n_results; ++k)
-      slots_[in.first_result + k] = new_leaf(std::move(hidden.v[k]));
+    for (uint32_t k = visible; k < in.n_results; ++k) slots_[in.first_result + k] = new_leaf(std::move(hidden.v[k]));
   }
 
   static bool is_free(PyObject* o) {

@@ -177,9 +177,7 @@ void const_tp_dealloc(PyObject* o) {
 PyObject* const_tp_repr(PyObject* o) { return PyUnicode_FromFormat("Const(%R)", as<Const>(o)->value.get()); }
 PyObject* const_get_value(PyObject* o, void*) { return property(as<Const>(o)->value); }
 
-PyObject* const_reduce(PyObject* o, PyObject*) {
-  return Py_BuildValue("O(O)", Py_TYPE(o), as<Const>(o)->value.get());
-}
+PyObject* const_reduce(PyObject* o, PyObject*) { return Py_BuildValue("O(O)", Py_TYPE(o), as<Const>(o)->value.get()); }
 
 PyMethodDef const_methods[] = {
     {"__reduce__", const_reduce, METH_NOARGS, nullptr},
@@ -394,9 +392,7 @@ void locals_tp_dealloc(PyObject* o) {
 
 PyObject* locals_get_args(PyObject* o, void*) { return property(as<Locals>(o)->args); }
 
-PyObject* locals_reduce(PyObject* o, PyObject*) {
-  return Py_BuildValue("O(O)", Py_TYPE(o), as<Locals>(o)->args.get());
-}
+PyObject* locals_reduce(PyObject* o, PyObject*) { return Py_BuildValue("O(O)", Py_TYPE(o), as<Locals>(o)->args.get()); }
 
 PyMethodDef locals_methods[] = {
     {"__reduce__", locals_reduce, METH_NOARGS, nullptr},

@@ -160,11 +160,11 @@ Local* local_of(TraceState& s, Variable* v, const char* op) {
   auto it = s.known.find(v);
   if (it != s.known.end()) {
     if (it->second.version != v->version())
-      runtime_error("%s: an argument (%s) was modified in place outside the trace: it was at version %lld when it was "
-                    "traced, and is at version %lld now. A view and its base cannot both be used once one of them was "
-                    "written: write the traced Variable that is used afterwards",
-                    op, describe(v).c_str(), static_cast<long long>(it->second.version),
-                    static_cast<long long>(v->version()));
+      runtime_error(
+          "%s: an argument (%s) was modified in place outside the trace: it was at version %lld when it was "
+          "traced, and is at version %lld now. A view and its base cannot both be used once one of them was "
+          "written: write the traced Variable that is used afterwards",
+          op, describe(v).c_str(), static_cast<long long>(it->second.version), static_cast<long long>(v->version()));
     return it->second.local.get();
   }
   // A Variable that a backward made of what a node saved.

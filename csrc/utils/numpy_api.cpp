@@ -91,10 +91,8 @@ QuietNumpy::~QuietNumpy() {
   QuietContexts& contexts = quiet_contexts();
   if (contexts.first) {
     // Entered last, by this thread; it fails only if code that ran inside entered a context and never left it.
-    if (PyContext_Exit(entered_.get()) < 0)
-      PyErr_WriteUnraisable(entered_.get());
-    else
-      contexts.at_rest.push_back(entered_.release());
+    if (PyContext_Exit(entered_.get()) < 0) PyErr_WriteUnraisable(entered_.get());
+    else contexts.at_rest.push_back(entered_.release());
     return;
   }
   PyRef<> done = PyRef<>::steal(PyObject_CallMethod(entered_.get(), "__exit__", "OOO", Py_None, Py_None, Py_None));

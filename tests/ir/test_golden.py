@@ -63,6 +63,10 @@ def several_results(x):
     return low, high, values, where
 
 
+def captured(w):
+    return trace(lambda x: x * w, variable(2, 3), capture=True)
+
+
 CASES: dict[str, Callable[[], object]] = {
     "identity": lambda: trace(lambda x: x, variable(2, 3)),
     "language_model": lambda: trace(
@@ -75,7 +79,7 @@ CASES: dict[str, Callable[[], object]] = {
     ),
     "in_place": lambda: trace(in_place, variable(2, 2), variable(2, 2)),
     "several_results": lambda: trace(several_results, variable(2, 3)),
-    "captured": lambda w=variable(3): trace(lambda x: x * w, variable(2, 3), capture=True),
+    "captured": lambda: captured(variable(3)),
     "keys": lambda: trace(lambda x, i: (x[:, i], x[..., None, ::2], x[i > 0]), variable(3, 3), long(0, 2, 1)),
 }
 

@@ -203,7 +203,7 @@ def test_a_cycle_through_a_function_class_is_collected() -> None:
     class Local(Twice):
         pass
 
-    lam = trace(lambda x: Local.apply(x, 2.0), variable(3))
+    lam = trace(lambda x: Local.apply(x, 2.0), variable(3))  # noqa: F821
     Local.program = lam  # type: ignore[attr-defined]
     ref = weakref.ref(Local)
     del Local, lam
@@ -229,7 +229,7 @@ def test_a_cycle_through_a_capture_is_collected() -> None:
         pass
 
     w = Tagged(torchlite.ones(3))
-    w.lam = trace(lambda x: x * w, variable(3), capture=True)  # type: ignore[attr-defined]
+    w.lam = trace(lambda x: x * w, variable(3), capture=True)  # type: ignore[attr-defined]  # noqa: F821
     _C.Program(w.lam)  # type: ignore[attr-defined]
     ref = weakref.ref(w)
     del w

@@ -16,7 +16,7 @@ from __future__ import annotations
 import ast
 import re
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NoReturn
 
 import numpy as np
@@ -264,6 +264,7 @@ class _Parser:
         names = self.names()
         self.expect("=")
         at = self.start
+        rhs_of: Callable[[list[Any], Any], Any]
         if self.kind == "function":
             function = self.find(self.advance()[1:], at)
             rhs_of = lambda args, where: _C.PyApply(function, args, where)  # noqa: E731
@@ -367,8 +368,9 @@ def parse(text: str, captures: Iterable[Any] = (), functions: Mapping[str, Any] 
     """
     if not isinstance(text, str):
         raise TypeError(f"parse: argument 'text' must be a str, not {type(text).__name__}")
-    if functions is None:
-        functions = {}
-    elif not isinstance(functions, Mapping):
-        functions = {f"{f.__module__}.{f.__qualname__}": f for f in functions}
-    return _Parser(text, functions).parse(tuple(captures))
+    named: Mapping[str, Any] = {}
+    if isinstance(functions, Mapping):
+        named = functions
+    elif functions is not None:
+        named = {f"{f.__module__}.{f.__qualname__}": f for f in functions}
+    return _Parser(text, named).parse(tuple(captures))

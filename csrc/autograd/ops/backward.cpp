@@ -101,8 +101,8 @@ PyRef<Variable> recorded_zero(Node* node, const Gradients& grads, int i) {
   if (!call_observer) return zero;
   for (const PyRef<Variable>& g : grads) {
     if (!g) continue;
-    Value made = call<"zeros_of">(Value(g.copy()), std::vector<int64_t>(zero->data->sizes().begin(),
-                                                                        zero->data->sizes().end()));
+    Value made =
+        call<"zeros_of">(Value(g.copy()), std::vector<int64_t>(zero->data->sizes().begin(), zero->data->sizes().end()));
     if (made.dtype() != zero->data->dtype) made = call<"cast">(made, static_cast<int64_t>(zero->data->dtype));
     return made.take<Variable>();
   }

@@ -120,9 +120,7 @@ DType promote(DType a, DType b) {
   return std::max(a, b);
 }
 
-DType promote(const TypeCall& c, int i, int j) {
-  return torchlite::promote(Operand(c, i), Operand(c, j)).dtype;
-}
+DType promote(const TypeCall& c, int i, int j) { return torchlite::promote(Operand(c, i), Operand(c, j)).dtype; }
 
 DType ufunc_floating(DType t) { return floating_beside(t); }
 
@@ -166,7 +164,7 @@ TypeInfos reciprocal(TypeCall& c) { return kernel_floating(c); }
 
 TypeInfos gradient_map(TypeCall& c) {
   DType g = c.type(0).dtype, x = c.type(1).dtype;
-  DType type = g == DType::Half && x == DType::Half      ? DType::Half
+  DType type = g == DType::Half && x == DType::Half       ? DType::Half
                : g == DType::Double || x == DType::Double ? DType::Double
                                                           : DType::Float;
   return c.result(type, broadcast_sizes(c.sizes(0), c.sizes(1), c.name()));

@@ -70,36 +70,36 @@ void require_one_type(const TypeCall& c, std::initializer_list<int> positions);
 std::vector<int64_t> broadcast(const TypeCall& c, int i, int j);
 
 // ---- elementwise (types.cpp) --------------------------------------------------------------------------------------
-TypeInfos same(TypeCall& c);              // as the first tensor argument
-TypeInfos floating_same(TypeCall& c);     // ... which has to be floating
-TypeInfos ufunc_floating(TypeCall& c);    // functions of one number by NumPy
-TypeInfos kernel_floating(TypeCall& c);   // functions of one number by our kernels: integers give Double
+TypeInfos same(TypeCall& c);             // as the first tensor argument
+TypeInfos floating_same(TypeCall& c);    // ... which has to be floating
+TypeInfos ufunc_floating(TypeCall& c);   // functions of one number by NumPy
+TypeInfos kernel_floating(TypeCall& c);  // functions of one number by our kernels: integers give Double
 TypeInfos reciprocal(TypeCall& c);
-TypeInfos gradient_map(TypeCall& c);      // (grad, x, ...): floating, broadcast
-TypeInfos binary(TypeCall& c);            // (a, b)
-TypeInfos scaled_sum(TypeCall& c);        // (a, alpha, b)
+TypeInfos gradient_map(TypeCall& c);  // (grad, x, ...): floating, broadcast
+TypeInfos binary(TypeCall& c);        // (a, b)
+TypeInfos scaled_sum(TypeCall& c);    // (a, alpha, b)
 TypeInfos divide(TypeCall& c);
 TypeInfos power(TypeCall& c);
-TypeInfos binary_floating(TypeCall& c);   // atan2
+TypeInfos binary_floating(TypeCall& c);  // atan2
 TypeInfos lerp(TypeCall& c);
-TypeInfos add_product(TypeCall& c);       // (self, value, a, b) with a * b
-TypeInfos add_quotient(TypeCall& c);      // ... with a / b
-TypeInfos compare(TypeCall& c);           // (a, b): Byte
+TypeInfos add_product(TypeCall& c);   // (self, value, a, b) with a * b
+TypeInfos add_quotient(TypeCall& c);  // ... with a / b
+TypeInfos compare(TypeCall& c);       // (a, b): Byte
 TypeInfos where(TypeCall& c);
 TypeInfos masked_fill(TypeCall& c);
 TypeInfos clamp(TypeCall& c);
 TypeInfos cast(TypeCall& c);
 TypeInfos copy(TypeCall& c);
-TypeInfos byte_only(TypeCall& c);         // bitwise_not
+TypeInfos byte_only(TypeCall& c);  // bitwise_not
 
 // ---- reductions and products (types_reduce.cpp) -------------------------------------------------------------------
-TypeInfos sum(TypeCall& c);               // (self, dim, keepdim)
-TypeInfos mean(TypeCall& c);              // (self, dim, keepdim)
-TypeInfos variance(TypeCall& c);          // (self, dim, unbiased, keepdim)
-TypeInfos norm(TypeCall& c);              // (self, p, dim, keepdim)
+TypeInfos sum(TypeCall& c);       // (self, dim, keepdim)
+TypeInfos mean(TypeCall& c);      // (self, dim, keepdim)
+TypeInfos variance(TypeCall& c);  // (self, dim, unbiased, keepdim)
+TypeInfos norm(TypeCall& c);      // (self, p, dim, keepdim)
 TypeInfos dist(TypeCall& c);
-TypeInfos running(TypeCall& c);           // (self, dim): cumsum, cumprod
-TypeInfos extremum(TypeCall& c);          // max, min
+TypeInfos running(TypeCall& c);   // (self, dim): cumsum, cumprod
+TypeInfos extremum(TypeCall& c);  // max, min
 TypeInfos arg_extremum(TypeCall& c);
 TypeInfos truth(TypeCall& c);
 TypeInfos take_along(TypeCall& c);
@@ -130,16 +130,16 @@ TypeInfos flip(TypeCall& c);
 TypeInfos narrow(TypeCall& c);
 TypeInfos select(TypeCall& c);
 TypeInfos unfold(TypeCall& c);
-TypeInfos given_sizes(TypeCall& c);       // (self, sizes, ...): of self's type
+TypeInfos given_sizes(TypeCall& c);  // (self, sizes, ...): of self's type
 TypeInfos repeat(TypeCall& c);
 TypeInfos cat(TypeCall& c);
 TypeInfos stack(TypeCall& c);
-TypeInfos matrix(TypeCall& c);            // tril, triu
+TypeInfos matrix(TypeCall& c);  // tril, triu
 TypeInfos diag(TypeCall& c);
 TypeInfos trace(TypeCall& c);
 TypeInfos index(TypeCall& c);
 TypeInfos index_select(TypeCall& c);
-TypeInfos index_put(TypeCall& c);         // (self, dim, index, source)
+TypeInfos index_put(TypeCall& c);  // (self, dim, index, source)
 TypeInfos index_fill(TypeCall& c);
 TypeInfos gather(TypeCall& c);
 TypeInfos scatter(TypeCall& c);
@@ -153,13 +153,13 @@ TypeInfos embedding_backward(TypeCall& c);
 TypeInfos embedding_gather(TypeCall& c);
 TypeInfos dropout(TypeCall& c);
 TypeInfos softmax(TypeCall& c);
-TypeInfos class_loss(TypeCall& c);        // nll_loss, cross_entropy
+TypeInfos class_loss(TypeCall& c);  // nll_loss, cross_entropy
 TypeInfos class_weights(TypeCall& c);
 TypeInfos nll_loss_backward(TypeCall& c);
 TypeInfos cross_entropy_backward(TypeCall& c);
-TypeInfos pair_loss(TypeCall& c);         // (input, target, size_average)
+TypeInfos pair_loss(TypeCall& c);  // (input, target, size_average)
 TypeInfos conv2d(TypeCall& c);
-TypeInfos conv2d_gradient(TypeCall& c);   // (self, other, sizes, ...)
+TypeInfos conv2d_gradient(TypeCall& c);  // (self, other, sizes, ...)
 TypeInfos max_pool2d(TypeCall& c);
 TypeInfos lstm_cell(TypeCall& c);
 TypeInfos gru_cell(TypeCall& c);

@@ -148,8 +148,7 @@ TypeInfos unfold(TypeCall& c) {
   int64_t size = c.integer(2), step = c.integer(3);
   if (size < 0 || size > sizes[at(d)] || step <= 0)
     runtime_error("unfold: windows of size %lld and step %lld do not fit dimension %d of size %lld",
-                  static_cast<long long>(size), static_cast<long long>(step), d,
-                  static_cast<long long>(sizes[at(d)]));
+                  static_cast<long long>(size), static_cast<long long>(step), d, static_cast<long long>(sizes[at(d)]));
   sizes[at(d)] = (sizes[at(d)] - size) / step + 1;
   sizes.push_back(size);
   return of_self(c, std::move(sizes));
@@ -338,8 +337,8 @@ Sizes key_sizes(const TypeCall& c, PyObject* key) {
     }
   }
   while (d < self.n) out.push_back(self[d++]);
-  if (advanced) out.insert(out.begin() + static_cast<std::ptrdiff_t>(place == Apart ? 0 : joint_at), joint.begin(),
-                           joint.end());
+  if (advanced)
+    out.insert(out.begin() + static_cast<std::ptrdiff_t>(place == Apart ? 0 : joint_at), joint.begin(), joint.end());
   return out;
 }
 
