@@ -372,5 +372,5 @@ def parse(text: str, captures: Iterable[Any] = (), functions: Mapping[str, Any] 
     if isinstance(functions, Mapping):
         named = functions
     elif functions is not None:
-        named = {f"{f.__module__}.{f.__qualname__}": f for f in functions}
+        named = {f"{f.__module__}.{f.__qualname__}": f for f in list[Any](functions)}
     return _Parser(text, named).parse(tuple(captures))
