@@ -91,11 +91,21 @@ def _modules_around(fn: Callable) -> Callable[[], list]:
 class _Entry:
     """One trace: its lambda, the program that replays it, and the structure of its results."""
 
-    __slots__ = ("kept", "lam", "program", "single", "spec")
+    __slots__ = ("kept", "lam", "plan", "program", "single", "spec")
 
     def __init__(self, lam: Any, program: Any, spec: Any):
-        self.lam, self.program, self.spec, self.kept = lam, program, spec, None
+        self.lam, self.program, self.spec, self.kept, self.plan = lam, program, spec, None, None
         self.single = spec == ("v",)
+
+    def run(self, inputs: list) -> tuple:
+        """The results, a tuple of Variables."""
+        if self.plan is None:
+            return self.program.run(*inputs)
+        from torchlite.jit.replay import Replay
+
+        sources = [*inputs, *self.lam.captures]
+        results = Replay.apply(self.plan, sources, *sources)
+        return results if type(results) is tuple else (results,)
 
 
 class Compiled:
@@ -120,7 +130,7 @@ class Compiled:
         entry, inputs = self._entry(args, kwargs)
         if self._check:
             state = torchlite.get_rng_state()
-        outputs = entry.program.run(*inputs)
+        outputs = entry.run(inputs)
         if self._check:
             self._compare(entry, outputs, args, kwargs, state)
         return outputs[0] if entry.single else unflatten(entry.spec, iter(outputs))
@@ -177,7 +187,12 @@ class Compiled:
         gradients = (
             _C._is_grad_enabled() and any(v.requires_grad for v in sources) and not any(v.volatile for v in sources)
         )
-        return _Entry(lam, _C.Program(optimize(lam, gradients)), out_spec)
+        entry = _Entry(lam, _C.Program(optimize(lam, gradients)), out_spec)
+        if gradients:
+            from torchlite.jit.replay import plan_replay
+
+            entry.plan = plan_replay(lam, sources)
+        return entry
 
     def _compare(self, entry: _Entry, outputs: tuple, args: tuple, kwargs: dict, state: Any) -> None:
         leaves: list = []

@@ -26,7 +26,14 @@ from .. import _C
 Lambda = _C.Lambda
 Local = _C.Local
 _TYPES = {cls.__name__.removesuffix("Tensor") for cls in _C._TensorBase.__subclasses__()} | {
-    "Byte", "Char", "Short", "Int", "Long", "Half", "Float", "Double"
+    "Byte",
+    "Char",
+    "Short",
+    "Int",
+    "Long",
+    "Half",
+    "Float",
+    "Double",
 }
 
 _TOKEN = re.compile(

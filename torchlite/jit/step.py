@@ -11,6 +11,7 @@ from torchlite.autograd import Variable
 from torchlite.jit.compiled import Compiled, _Entry
 from torchlite.jit.differentiate import _reached, grad
 from torchlite.jit.passes import optimize
+from torchlite.jit.replay import FUSED
 from torchlite.jit.tracing import make_lambda
 from torchlite.optim import SGD, Adam
 
@@ -29,6 +30,8 @@ class _Plan:
         self.missing = [i for i in wrt if i not in self.places]
         self.forward = entry.program
         self.derivative = self.program = None
+        if any(let.name in FUSED for let in entry.lam.lets):
+            return
         try:
             self.derivative = grad(entry.lam, self.places, values=True)
         except RuntimeError:
