@@ -174,6 +174,20 @@ def test_fusion_stops_at_other_operations_types_and_sizes():
     assert names(lam) == ["FusedElementwise", "Sum", "FusedElementwise", "Mul", "FusedElementwise", "Add"]
 
 
+def test_a_group_with_many_results_is_split():
+    def fn(x):
+        values = [x]
+        for k in range(14):
+            values.append(values[-1] * (k + 2))
+        return tuple(values[1:])
+
+    x = variable(3)
+    lam = jit.make_lambda(fn, [x])
+    fused = passes.fuse_elementwise(lam)
+    assert len(fused.lets) == 4 and set(names(fused)) == {"FusedElementwise"}
+    assert bits(run(fused, x)) == bits(run(lam, x))
+
+
 @pytest.mark.parametrize("n", [0, 1, 63, 2048, 2049, 5000, 200_000])
 def test_fused_results_have_the_same_bits_at_every_length(n):
     def fn(x, y):

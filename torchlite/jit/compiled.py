@@ -94,7 +94,8 @@ class _Entry:
     __slots__ = ("kept", "lam", "plan", "program", "single", "spec")
 
     def __init__(self, lam: Any, program: Any, spec: Any):
-        self.lam, self.program, self.spec, self.kept, self.plan = lam, program, spec, None, None
+        self.lam, self.program, self.spec, self.kept = lam, program, spec, None
+        self.plan: Any = None
         self.single = spec == ("v",)
 
     def run(self, inputs: list) -> tuple:

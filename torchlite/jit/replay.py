@@ -173,7 +173,8 @@ def _agrees(plan: ReplayPlan, inputs: list) -> bool:
         if not all(o.requires_grad for o in outputs):
             return False
         autograd.backward(list(outputs), [o.data.clone() for o in outputs])
-        if any(leaves[i].grad is None for i in plan.wrt):
+        gradients = [leaves[i].grad for i in plan.wrt]
+        if any(g is None for g in gradients):
             return False
-        found.append([*[o.data for o in outputs], *[leaves[i].grad.data for i in plan.wrt]])
+        found.append([v.data for v in (*outputs, *gradients) if v is not None])
     return all(a.numpy().tobytes() == b.numpy().tobytes() for a, b in zip(*found, strict=True))

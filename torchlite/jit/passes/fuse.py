@@ -83,6 +83,15 @@ class _Group:
             found.update((o, None) for o in operands if type(o) is _C.Local and o not in own)
         return list(found)
 
+    def halves(self) -> list[_Group]:
+        middle = len(self.lets) // 2
+        parts = []
+        for where in (slice(None, middle), slice(middle, None)):
+            part = _Group()
+            part.lets, part.steps = self.lets[where], self.steps[where]
+            parts.append(part)
+        return parts
+
     def emit(self, users: dict) -> list:
         """The fused let, or the lets themselves where fusion doesn't pay or doesn't fit."""
         if len(self.lets) < 2:
@@ -90,7 +99,9 @@ class _Group:
         inputs = self.inputs()
         members = set(map(id, self.lets))
         outputs = [let.results[0] for let in self.lets if any(id(u) not in members for u in users[let.results[0]])]
-        if not outputs or len(outputs) > _MAX_OUTPUTS or len(inputs) > _MAX_INPUTS:
+        if len(outputs) > _MAX_OUTPUTS or len(inputs) > _MAX_INPUTS:
+            return [let for half in self.halves() for let in half.emit(users)]
+        if not outputs:
             return self.lets
         registers = {local: i for i, local in enumerate([*inputs, *[let.results[0] for let in self.lets]])}
         code = "".join(
