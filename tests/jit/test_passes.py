@@ -177,14 +177,14 @@ def test_fusion_stops_at_other_operations_types_and_sizes():
 def test_a_group_with_many_results_is_split():
     def fn(x):
         values = [x]
-        for k in range(14):
+        for k in range(28):
             values.append(values[-1] * (k + 2))
-        return tuple(values[1:])
+        return tuple(values[3::3])
 
     x = variable(3)
     lam = jit.make_lambda(fn, [x])
     fused = passes.fuse_elementwise(lam)
-    assert len(fused.lets) == 4 and set(names(fused)) == {"FusedElementwise"}
+    assert 1 < len(fused.lets) < 5 and set(names(fused)) == {"FusedElementwise"}
     assert bits(run(fused, x)) == bits(run(lam, x))
 
 

@@ -99,6 +99,8 @@ class _Group:
         inputs = self.inputs()
         members = set(map(id, self.lets))
         outputs = [let.results[0] for let in self.lets if any(id(u) not in members for u in users[let.results[0]])]
+        if 2 * len(outputs) > len(self.lets) > 2:
+            return self.lets  # most results have to be written anyway
         if len(outputs) > _MAX_OUTPUTS or len(inputs) > _MAX_INPUTS:
             return [let for half in self.halves() for let in half.emit(users)]
         if not outputs:
