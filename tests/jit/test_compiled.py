@@ -1,6 +1,9 @@
 """Functions that replay their traces: arguments, results, parameters, caches, gradients."""
 
 import collections
+import concurrent.futures
+import gc
+import weakref
 
 import numpy as np
 import pytest
@@ -327,3 +330,36 @@ def test_a_number_that_changes_at_each_call_is_warned_about():
         for c in range(65):
             compiled(variable(1), c)
     assert len(compiled._cache) == 64
+
+
+def test_threads_share_a_jit_function():
+    compiled = jit.compile(lambda x, n: (x * n).tanh().exp())
+    inputs = [(variable(50, seed=s), s % 5) for s in range(40)]
+    expected = [bits((x * n).tanh().exp()) for x, n in inputs]
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        assert [bits(r) for r in pool.map(lambda args: compiled(*args), inputs)] == expected
+
+
+def test_a_dropped_jit_module_frees_its_parameters():
+    model = Net()
+    compiled = jit.jit(model)
+    compiled(variable(3, 4)).sum().backward()
+    parameter = weakref.ref(model.first.weight)
+    del model, compiled
+    gc.collect()
+    assert parameter() is None
+
+
+@pytest.mark.parametrize("volatile", [False, True])
+def test_identity_gives_the_value_of_each_new_input(volatile):
+    compiled = jit.compile(lambda x: x)
+    for seed in range(3):
+        x = variable(3, seed=seed, volatile=volatile)
+        assert bits(compiled(x)) == bits(x)
+
+
+def test_unused_arguments_keep_their_place():
+    compiled = jit.compile(lambda a, b, c: [c, a])
+    a, b, c = (variable(2, seed=s) for s in range(3))
+    assert [bits(v) for v in compiled(a, b, c)] == [bits(c), bits(a)]
+    assert len(compiled.lambda_for(a, b, c).params) == 3
