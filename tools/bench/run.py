@@ -22,6 +22,7 @@ ROWS = {
     "mul_backward": ("ns", 1e-9, 1, 12), "chain_100_per_op": ("ns", 1e-9, 1, 10), "python_function": ("ns", 1e-9, 1, 4),
     "mlp_step": ("ms", 1e-3, 1, 1.3), "language_model_step": ("ms", 1e-3, 1, 1.15),
     "language_model_step@2": ("ms", 1e-3, 2, 1.0),
+    "traced_cell": ("us", 1e-6, 1, 5), "traced_cell_backward": ("us", 1e-6, 1, 8), "tiny_step": ("us", 1e-6, 1, 8),
 }
 WORDS_A_STEP = 35 * 20
 

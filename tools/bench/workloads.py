@@ -177,6 +177,82 @@ def language_model_step(library):
     return seconds("step()", {"step": step}, at_least=0.5)
 
 
+class Cell:
+    """An LSTM cell of 32 units unrolled over 35 steps at batch 1, as a trace of each library's own."""
+
+    def __init__(self, library):
+        nn = library.nn
+
+        class Unrolled(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.cell = nn.LSTMCell(32, 32)
+
+            def forward(self, x, h, c):
+                for t in range(35):
+                    h, c = self.cell(x[t], (h, c))
+                return h
+
+        self.model, random = Unrolled(), np.random.RandomState(0)
+        self.arrays = [random.randn(35, 1, 32).astype("f4"), np.zeros((1, 32), "f4"), np.zeros((1, 32), "f4")]
+        self.library = library
+
+    def traced(self, args):
+        if self.library.name == "torch":
+            return self.library.module.jit.trace(self.model, args, check_trace=False)
+        return self.library.module.jit.trace(self.model, *args)
+
+
+@workload
+def traced_cell(library):
+    cell = Cell(library)
+    volatile = {} if library.name == "torch" else {"volatile": True}
+    args = [library.module.Variable(library.tensor(a), **volatile) if volatile else library.variable(a)
+            for a in cell.arrays]
+    with library.module.no_grad():
+        traced = cell.traced(args)
+        for _ in range(5):
+            traced(*args)
+
+    def many():
+        with library.module.no_grad():
+            for _ in range(20):
+                traced(*args)
+
+    sample = seconds("many()", {"many": many})
+    return lambda: sample() / 20
+
+
+@workload
+def traced_cell_backward(library):
+    cell = Cell(library)
+    args = [library.variable(a) for a in cell.arrays]
+    traced = cell.traced(args)
+    for _ in range(5):
+        traced(*args).sum().backward()
+    return seconds("traced(*args).sum().backward()", {"traced": traced, "args": args})
+
+
+@workload
+def tiny_step(library):
+    """16-16-1, batch 8: eager in PyTorch, compiled here."""
+    nn, loss = library.nn, library.functional.mse_loss
+    random = np.random.RandomState(0)
+    model = nn.Sequential(nn.Linear(16, 16), nn.Tanh(), nn.Linear(16, 1))
+    optimiser = library.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
+    x, y = (library.variable(random.randn(8, n).astype("f4")) for n in (16, 1))
+
+    def eager():
+        optimiser.zero_grad()
+        loss(model(x), y).backward()
+        optimiser.step()
+
+    if library.name == "torch":
+        return seconds("eager()", {"eager": eager})
+    step = library.module.jit.compile_step(model, loss, optimiser)
+    return seconds("step(x, y)", {"step": step, "x": x, "y": y})
+
+
 def peak_megabytes() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
