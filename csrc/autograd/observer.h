@@ -25,6 +25,8 @@ struct CallObserver {
   virtual void same_value(Variable* copy, Variable* of) = 0;
   // `v` was made of a constant of the program, such as an array or a NumPy number among the operands.
   virtual void constant(Variable* v) = 0;
+  // Python code asks for the data of a Variable that `is_traced`.
+  virtual void data_read(Variable* v) = 0;
 
  protected:
   ~CallObserver() = default;

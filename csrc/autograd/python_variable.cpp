@@ -1,4 +1,5 @@
 // How Python sees a Variable: the type object of `_VariableBase`, its constructor and its properties.
+#include "autograd/observer.h"
 #include "autograd/python_variable.h"
 
 #include "autograd/function.h"
@@ -107,7 +108,14 @@ int variable_tp_init(PyObject* o, PyObject* args, PyObject* kwargs) {
 
 // ---- properties ---------------------------------------------------------------------------------------------------
 
-PyObject* get_data(PyObject* o, void*) { return new_ref(as_variable(o)->data.get()); }
+PyObject* get_data(PyObject* o, void*) {
+  Variable* v = as_variable(o);
+  if (!call_observer || !v->is_traced) return new_ref(v->data.get());
+  return guard([&]() -> PyObject* {
+    call_observer->data_read(v);
+    return new_ref(v->data.get());
+  });
+}
 
 int set_data(PyObject* o, PyObject* value, void*) {
   return guard(-1, [&]() {

@@ -39,6 +39,9 @@ struct TraceState {
   };
   std::unordered_map<const Tensor*, Hidden> hidden;
   std::unordered_set<const Variable*> constants;  // made of constants of the program, captured where they are used
+  // Memory of traced Variables whose `data` was read: a Variable made of it would be a constant by mistake. Held, so
+  // that an address means one of them.
+  std::unordered_map<const Storage*, PyRef<Storage>> read;
   // Locals as they stand without history, for what runs without gradients.
   std::unordered_map<const Local*, PyRef<Local>> detached;
 };
@@ -55,6 +58,7 @@ struct Stack final : CallObserver {
   void hidden_results(const Op& op, const PyRef<Tensor>* tensors, int n) override;
   void same_value(Variable* copy, Variable* of) override;
   void constant(Variable* v) override;
+  void data_read(Variable* v) override;
 };
 
 // All stacks with states in them, of every thread: a Variable may die on another thread than the one that traced it.
@@ -125,6 +129,11 @@ std::string describe(const Variable* v) {
 }
 
 Local* capture(TraceState& s, Variable* v) {
+  if (s.read.contains(v->data->storage.get()))
+    runtime_error(
+        "an argument (%s) was made from the .data of a traced Variable, so it would be a constant of the "
+        "trace. Use .detach() to cut history while tracing",
+        describe(v).c_str());
   PyRef<Local> local = new_local(type_of(v->data.get()));
   Local* result = local.get();
   s.captured_params.push_back(local.copy());
@@ -301,6 +310,12 @@ void Stack::same_value(Variable* copy, Variable* of) {
 void Stack::constant(Variable* v) {
   v->is_traced = true;
   for (auto& state : states) state->constants.insert(v);
+}
+
+void Stack::data_read(Variable* v) {
+  const PyRef<Storage>& storage = v->data->storage;
+  for (auto& state : states)
+    if (state->known.contains(v)) state->read.emplace(storage.get(), storage.copy());
 }
 
 PyRef<> Stack::before_function(PyObject* cls, PyObject* const* args, Py_ssize_t n) {

@@ -363,3 +363,12 @@ def test_unused_arguments_keep_their_place():
     a, b, c = (variable(2, seed=s) for s in range(3))
     assert [bits(v) for v in compiled(a, b, c)] == [bits(c), bits(a)]
     assert len(compiled.lambda_for(a, b, c).params) == 3
+
+
+def test_a_variable_made_of_traced_data_is_refused_and_detach_is_not():
+    with pytest.raises(RuntimeError, match=r"Use .detach\(\)"):
+        jit.compile(lambda x: Variable((x * 2).data) * x)(variable(3))
+    compiled = jit.compile(lambda x: (x * 2).detach() * Variable(x.data.new(x.size()).fill_(3)))
+    for seed in range(2):
+        x = variable(3, seed=seed)
+        assert bits(compiled(x)) == bits(x * 2 * 3)
