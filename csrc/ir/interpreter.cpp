@@ -325,6 +325,7 @@ PyTypeObject Program_Type = {
 };
 
 PyRef<Program> compile(const Lambda* lambda) {
+  check_lambda(lambda);  // the kernels trust what they are called with
   Program* p = PyObject_GC_New(Program, &Program_Type);
   if (!p) throw PyError();
   new (&p->params) PyRef<>(lambda->params.copy());

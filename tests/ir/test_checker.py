@@ -145,5 +145,22 @@ def test_a_type_with_an_open_size_is_refused_where_a_rule_needs_it() -> None:
 
 def test_the_interpreter_refuses_what_is_not_well_formed() -> None:
     lam = chain(3, let(local(2, 3), "neg", local(2, 3)))
-    with pytest.raises(RuntimeError, match=r"used before it is bound: check\(\) names it"):
+    with pytest.raises(RuntimeError, match="is used before it is bound"):
+        _C.Program(lam)
+
+
+@pytest.mark.parametrize(
+    "name, arguments",
+    [
+        ("fused_elementwise", (0, "x")),
+        ("nll_loss_backward", ((1,), 0, 0, (1,), False, 5)),
+        ("mm", (0, 2)),
+        ("exp", (None,)),
+    ],
+)
+def test_no_program_is_made_of_an_operation_with_arguments_that_its_kernel_cannot_take(name, arguments) -> None:
+    x, y = local(2, 3), local(2, 3)
+    args = tuple(x if a == 0 and a is not False else _C.Const(a) for a in arguments)
+    lam = _C.Lambda((x,), (_C.Let((y,), _C.CppApply(name, args)),), _C.Locals((y,)))
+    with pytest.raises((RuntimeError, TypeError)):
         _C.Program(lam)
