@@ -33,6 +33,8 @@ from ._C import (  # noqa: F401
     chunk,
     from_dlpack,
     from_numpy,
+    get_num_threads,
+    set_num_threads,
     split,
     unbind,
 )

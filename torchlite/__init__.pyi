@@ -39,6 +39,8 @@ from ._C import chunk as chunk
 from ._C import default_generator as default_generator
 from ._C import from_dlpack as from_dlpack
 from ._C import from_numpy as from_numpy
+from ._C import get_num_threads as get_num_threads
+from ._C import set_num_threads as set_num_threads
 from ._C import split as split
 from ._C import unbind as unbind
 from ._factories import arange as arange

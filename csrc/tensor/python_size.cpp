@@ -1,7 +1,8 @@
 // How Python sees sizes: `Size`, a tuple that holds only ints and whose slices, sums and multiples are Sizes.
+#include <algorithm>
 #include <string>
 
-#include "tensor/tensor.h"
+#include "tensor/python_tensor.h"
 #include "utils/errors.h"
 
 namespace torchlite {
@@ -114,5 +115,30 @@ PyTypeObject Size_Type = {
     .tp_base = &PyTuple_Type,
     .tp_new = size_tp_new,
 };
+
+PyObject* infer_size(PyObject*, PyObject* args) {
+  return guard([&]() -> PyObject* {
+    if (PyTuple_GET_SIZE(args) != 2) runtime_error("expected exactly 2 arguments");
+    std::vector<int64_t> sizes[2];
+    for (int i = 0; i < 2; ++i) {
+      PyObject* o = PyTuple_GET_ITEM(args, i);
+      if (!PyObject_TypeCheck(o, &Size_Type)) runtime_error("expected a torchlite.Size as argument %d", i);
+      sizes[i] = parse_dims(o);
+      if (sizes[i].empty()) runtime_error("Can't expand empty tensor %c", "ab"[i]);
+    }
+    auto &a = sizes[0], &b = sizes[1];
+    size_t n = std::max(a.size(), b.size());
+    a.insert(a.begin(), n - a.size(), 1);
+    b.insert(b.begin(), n - b.size(), 1);
+    for (size_t d = 0; d < n; ++d) {
+      if (a[d] != b[d] && a[d] != 1 && b[d] != 1)
+        runtime_error(
+            "The size of tensor a (%lld) must match the size of tensor b (%lld) at non-singleton dimension %zu.",
+            static_cast<long long>(a[d]), static_cast<long long>(b[d]), d);
+      if (a[d] == 1) a[d] = b[d];
+    }
+    return size_tuple(a).release();
+  });
+}
 
 }  // namespace torchlite

@@ -5,6 +5,7 @@
 
 #include "tensor/allocator.h"
 #include "tensor/indexing.h"
+#include "tensor/kernels/parallel.h"
 #include "utils/live_objects.h"
 #include "utils/numpy_api.h"
 
@@ -299,6 +300,17 @@ PyObject* fail_allocations_after_(PyObject*, PyObject* arg) {
   return none();
 }
 
+PyObject* get_num_threads(PyObject*, PyObject*) { return PyLong_FromLong(kernels::num_threads()); }
+
+PyObject* set_num_threads(PyObject*, PyObject* arg) {
+  return guard([&]() -> PyObject* {
+    int64_t n = PyIndex_Check(arg) && !PyBool_Check(arg) ? parse_dims(arg)[0] : 0;
+    if (n < 1 || n > 1024) value_error("set_num_threads: expected a number from 1 to 1024, but got %R", arg);
+    kernels::set_num_threads(static_cast<int>(n));
+    return none();
+  });
+}
+
 // Methods written in Python: {name: function} into the class that all tensors share. A static type refuses setattr.
 PyObject* add_tensor_methods(PyObject*, PyObject* methods) {
   return guard([&]() -> PyObject* {
@@ -314,6 +326,13 @@ PyMethodDef module_functions[] = {
      METH_VARARGS | METH_KEYWORDS,
      "from_dlpack(x, /, *, device=None, copy=None)\n--\n\nA tensor on the memory of an object with __dlpack__, or of a "
      "capsule. BufferError where the memory, its type or the capsule cannot be used."},
+    {"_infer_size", infer_size, METH_VARARGS,
+     "_infer_size(a, b) -> Size\n\nThe Size that Sizes a and b broadcast to; RuntimeError if they don't."},
+    {"get_num_threads", get_num_threads, METH_NOARGS,
+     "get_num_threads() -> int\n\nHow many threads a loop over elements may use. Matrix products use NumPy's BLAS and "
+     "its threads."},
+    {"set_num_threads", set_num_threads, METH_O,
+     "set_num_threads(n)\n\nSets how many threads a loop over elements may use, at least 1."},
     {"_memory_stats", memory_stats, METH_NOARGS,
      "Counts of the host allocator: allocated_bytes, allocated_blocks, cached_bytes, peak_bytes, total_allocations."},
     {"_live_objects", live_objects, METH_NOARGS, "How many tensors, storages, Variables and functions are alive."},

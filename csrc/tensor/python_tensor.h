@@ -39,5 +39,6 @@ PyObject* tensor_dlpack_device(PyObject* o, PyObject*);
 // Functions of the module `_C`.
 PyObject* from_numpy(PyObject* module, PyObject* array);
 PyObject* from_dlpack(PyObject* module, PyObject* args, PyObject* kwargs);
+PyObject* infer_size(PyObject* module, PyObject* args);
 
 }  // namespace torchlite

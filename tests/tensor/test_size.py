@@ -6,7 +6,7 @@ import pickle
 import numpy as np
 import pytest
 
-from torchlite import FloatTensor, Size
+from torchlite import _C, FloatTensor, Size
 
 
 @pytest.mark.parametrize("result, expected", [
@@ -57,3 +57,24 @@ def test_it_hashes_and_compares_as_a_tuple():
 
 def test_numel_is_the_product():
     assert Size([2**40, 2**40]).numel() == 2**80 and Size([]).numel() == 1
+
+
+# ---- broadcasting ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("a, b", [((2, 3), (3,)), ((3,), (2, 1)), ((0, 1), (1,)), ((2, 1, 4), (3, 1)), ((1,), (1,))])
+def test_infer_size_is_what_numpy_broadcasts_to(a, b):
+    size = _C._infer_size(Size(a), Size(b))
+    assert type(size) is Size and size == np.broadcast_shapes(a, b)
+
+
+@pytest.mark.parametrize("args, message", [
+    ((Size([2]),), "expected exactly 2 arguments"),
+    ((Size([2]), (2,)), "expected a torchlite.Size as argument 1"),
+    ((Size([2, 3]), Size([2, 4])), r"size of tensor a \(3\) must match the size of tensor b \(4\) at .* dimension 1"),
+    ((Size([]), Size([2])), "Can't expand empty tensor a"),
+    ((Size([2]), Size([])), "Can't expand empty tensor b"),
+])
+def test_infer_size_names_what_does_not_fit(args, message):
+    with pytest.raises(RuntimeError, match=message):
+        _C._infer_size(*args)
