@@ -69,7 +69,14 @@ _LAZY_NAMES = {
 
 def __getattr__(name: str) -> Any:
     if name in _LAZY:
-        return importlib.import_module(f"{__name__}.{name}")
+        try:
+            return importlib.import_module(f"{__name__}.{name}")
+        except ModuleNotFoundError as e:
+            if name != "cuda" or e.name != f"{__name__}.cuda":
+                raise
+            raise AttributeError(
+                "torchlite has no CUDA here: torchlite.cuda comes with torchlite[cuda12] or torchlite[cuda13]"
+            ) from None
     for module, names in _LAZY_NAMES.items():
         if name in names:
             return getattr(importlib.import_module(f"{__name__}.{module}"), name)

@@ -68,6 +68,12 @@ def test_without_cuda_the_error_names_the_extras(make):
         make([1.0]).cuda()
 
 
+def test_without_cuda_the_module_is_no_attribute():
+    assert not hasattr(torchlite, "cuda")
+    with pytest.raises(AttributeError, match=r"torchlite\.cuda comes with torchlite\[cuda12\]"):
+        torchlite.cuda  # noqa: B018
+
+
 def test_numpy_is_the_same_memory_and_refuses_what_requires_grad():
     x = constant([1.0, 2.0])
     x.numpy()[0] = 7

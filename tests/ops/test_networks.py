@@ -286,6 +286,12 @@ def test_recurrent_rows_name_sizes_that_do_not_fit():
         ops.rnn(x, h, tensor(random(3, 4)), tensor(random(3, 3)), None, None, "sigmoid")
 
 
+def test_softmax_is_a_method_too():
+    x = variable(random(2, 3))
+    np.testing.assert_array_equal(x.softmax(1).data.numpy(), ops.softmax(x, 1).data.numpy())
+    np.testing.assert_array_equal(x.data.log_softmax(dim=0).numpy(), ops.log_softmax(x.data, 0).numpy())
+
+
 @pytest.mark.parametrize("softmax", [ops.softmax, ops.log_softmax], ids=lambda op: op.name)
 def test_softmax_of_a_single_element_is_constant(softmax):
     x = variable(3.0, requires_grad=True)

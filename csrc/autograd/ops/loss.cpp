@@ -410,15 +410,13 @@ std::vector<Row> loss_rows() {
        types::softmax,
        softmax_forward<false>,
        softmax_backward<false>,
-       {out() | in(1)},
-       kNoMethod},
+       {out() | in(1)}},
       {"log_softmax(Tensor input, int? dim=None)",
        "log(softmax(input, dim)), without overflow.",
        types::softmax,
        softmax_forward<true>,
        softmax_backward<true>,
-       {out() | in(1)},
-       kNoMethod},
+       {out() | in(1)}},
       {.signature = "nll_loss(Tensor input, Tensor target, Tensor? weight=None, bool size_average=True, "
                     "int ignore_index=-100)",
        .doc = "Negative log likelihood of the classes `target` (N or N, H, W) under log-probabilities `input` (N, C or "
