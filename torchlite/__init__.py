@@ -75,7 +75,7 @@ def __getattr__(name: str) -> Any:
             if name != "cuda" or e.name != f"{__name__}.cuda":
                 raise
             raise AttributeError(
-                "torchlite has no CUDA here: torchlite.cuda comes with torchlite[cuda12] or torchlite[cuda13]"
+                "torchlite.cuda: this version of torchlite has no CUDA yet (the extras cuda12 and cuda13 are for it)"
             ) from None
     for module, names in _LAZY_NAMES.items():
         if name in names:

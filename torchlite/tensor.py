@@ -332,7 +332,9 @@ def cuda(self: Any, device: int | None = None, async_: bool = False, **kwargs: A
     try:
         bridge = importlib.import_module("torchlite.cuda")
     except ImportError as e:
-        raise RuntimeError("cuda() needs CuPy and a CUDA device: pip install torchlite[cuda12] or [cuda13]") from e
+        raise RuntimeError(
+            "cuda(): this version of torchlite has no CUDA yet (the extras cuda12 and cuda13 are for it)"
+        ) from e
     return bridge._to_device(self, device)
 
 

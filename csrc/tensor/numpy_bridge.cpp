@@ -41,8 +41,9 @@ PyObject* numpy_view(Tensor* t) {
 void refuse_cuda_array(PyObject* o, const char* function) {
   if (PyObject_HasAttrString(o, "__cuda_array_interface__"))
     runtime_error(
-        "%s: got a %.100s on a CUDA device, but torchlite has no CUDA here: it comes with torchlite[cuda12] or "
-        "torchlite[cuda13]",
+        "%s: got a %.100s on a CUDA device, but this version of torchlite has no CUDA yet (the extras cuda12 and "
+        "cuda13 "
+        "are for it)",
         function, type_name(o));
 }
 

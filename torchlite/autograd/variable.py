@@ -221,7 +221,9 @@ class Variable(_C._VariableBase):
 
     def cuda(self, device_id: Any = None, async_: Any = False, **kwargs: Any) -> Variable:
         """A copy on a CUDA device. RuntimeError where CUDA is missing."""
-        raise RuntimeError("cuda: torchlite has no CUDA here: it comes with torchlite[cuda12] or torchlite[cuda13]")
+        raise RuntimeError(
+            "cuda(): this version of torchlite has no CUDA yet (the extras cuda12 and cuda13 are for it)"
+        )
 
     @property
     def __cuda_array_interface__(self) -> dict:
