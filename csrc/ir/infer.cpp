@@ -26,7 +26,7 @@ void require_constant(const Op& op, size_t i, PyObject* value) {
     case Kind::TensorOrScalar:
     case Kind::Scalar: fits = PyNumber_Check(value) && !PyUnicode_Check(value); break;
     case Kind::Int: fits = PyIndex_Check(value); break;
-    case Kind::Ints: fits = PyIndex_Check(value) || PySequence_Check(value); break;
+    case Kind::Ints: fits = PyIndex_Check(value) || (PySequence_Check(value) && !PyUnicode_Check(value)); break;
     case Kind::Bool: fits = PyBool_Check(value); break;
     case Kind::Str: fits = PyUnicode_Check(value); break;
     default: break;

@@ -353,6 +353,7 @@ void tracer_enter(PyObject* inputs, TraceOptions options) {
   }
   drop_orphans();
   Stack& stack = this_stack();
+  stack.states.reserve(stack.states.size() + 1);  // nothing fails once the stack counts as live
   if (stack.states.empty()) live_stacks().push_back(&stack);
   stack.states.push_back(std::move(state));
   call_observer = &stack;

@@ -28,6 +28,9 @@ class MinMax(Function):
         raise NotImplementedError
 
 
+WEIGHT = variable(3)
+
+
 def long(*values: int) -> Variable:
     return Variable(torchlite.from_numpy(np.array(values)))
 
@@ -79,7 +82,7 @@ CASES: dict[str, Callable[[], object]] = {
     ),
     "in_place": lambda: trace(in_place, variable(2, 2), variable(2, 2)),
     "several_results": lambda: trace(several_results, variable(2, 3)),
-    "captured": lambda: captured(variable(3)),
+    "captured": lambda: trace(lambda x: x * WEIGHT, variable(2, 3), capture=True),
     "keys": lambda: trace(lambda x, i: (x[:, i], x[..., None, ::2], x[i > 0]), variable(3, 3), long(0, 2, 1)),
 }
 

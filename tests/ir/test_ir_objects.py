@@ -206,7 +206,7 @@ def test_a_cycle_through_a_function_class_is_collected() -> None:
     lam = trace(lambda x: Local.apply(x, 2.0), variable(3))  # noqa: F821
     Local.program = lam  # type: ignore[attr-defined]
     ref = weakref.ref(Local)
-    del Local, lam
+    Local = lam = None  # noqa: N806
     gc.collect()
     assert ref() is None
 
@@ -232,7 +232,7 @@ def test_a_cycle_through_a_capture_is_collected() -> None:
     w.lam = trace(lambda x: x * w, variable(3), capture=True)  # type: ignore[attr-defined]  # noqa: F821
     _C.Program(w.lam)  # type: ignore[attr-defined]
     ref = weakref.ref(w)
-    del w
+    w = None
     gc.collect()
     assert ref() is None
 

@@ -106,8 +106,7 @@ REFUSED = [
     (("mm", T("Float", (2, 3)), T("Float", (4, 5))), r"mm: size mismatch, m1 and m2: \(2, 3\) and \(4, 5\)"),
     (("mul", T("Float", (2, 3)), T("Float", (4,))), r"mul.*\(2, 3\).*\(4,\)|mul.*3.*4"),
     (("linear", T("Float", (2, 3)), T("Float", (4, 5)), None), r"linear: input of size \(2, 3\).*\(4, 5\)"),
-    (("linear", T("Float", (2, 5)), T("Double", (4, 5)), None),
-     "linear: all tensors must have one type.*Float.*Double"),
+    (("linear", T("Float", (2, 5)), T("Double", (4, 5)), None), "linear: all tensors must have one type.*Double"),
     (("cat", [T("Float", (2, 3)), T("Float", (2, 4))], 0), r"cat: .*\(2, 4\).*\(2, 3\)"),
     (("stack", [], 0), "stack expects a non-empty sequence"),
     (("view", T("Float", (2, 3)), (4, -1)), "size '.*4.*' is invalid for input of with 6 elements"),
@@ -118,8 +117,7 @@ REFUSED = [
     (("cat", T("Float", (2, 3)), 0), "cat: argument 'tensors' must be a list of locals, but is a local"),
     (("transpose", T("Float", (2, 3)), "a", 1), "transpose: the constant for argument 'dim0'.*str"),
     (("mul", T("Float", (2,))), "mul takes 2 arguments, but is given 1"),
-    (("embedding", T("Float", (2,)), T("Float", (4, 5)), None, None, 2, False, False),
-     "expected an index of type Long"),
+    (("embedding", T("Float", (2,)), T("Float", (4, 5)), None, None, 2, False, False), "expected an index of type"),
     (("index", T("Float", (2, 3)), (0, 0, 0), []), "too many indices"),
 ]
 

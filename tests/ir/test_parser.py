@@ -15,8 +15,7 @@ from programs import random_program, trace, variable
 import torchlite
 from torchlite import _C
 from torchlite.autograd import Function, Variable
-from torchlite.jit import parse
-from torchlite.jit.parser import ParseError
+from torchlite.jit import ParseError, parse
 
 
 @pytest.mark.parametrize("entry", [pytest.param(e, id=e.name) for e in ENTRIES])

@@ -20,6 +20,7 @@ from typing import Any
 _PLACES = {
     "ArgVisitor": "visitors",
     "ExprVisitor": "visitors",
+    "ParseError": "parser",
     "check": "tracing",
     "compile": "compiled",
     "compile_step": "step",

@@ -16,8 +16,8 @@ from __future__ import annotations
 import ast
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NoReturn
+from collections.abc import Iterable, Mapping
+from typing import Any, NoReturn, cast
 
 import numpy as np
 
@@ -271,18 +271,15 @@ class _Parser:
         names = self.names()
         self.expect("=")
         at = self.start
-        rhs_of: Callable[[list[Any], Any], Any]
+        kind: Any
         if self.kind == "function":
-            function = self.find(self.advance()[1:], at)
-            rhs_of = lambda args, where: _C.PyApply(function, args, where)  # noqa: E731
+            kind, op = _C.PyApply, self.find(self.advance()[1:], at)
             args = self.arguments(-1)
         elif self.kind == "name":
-            op = _ops().get(self.token)
-            if op is None:
+            if self.token not in _ops():
                 self.fail(f"there is no operation {self.token}")
-            self.advance()
-            rhs_of = lambda args, where: _C.CppApply(op[0], args, where)  # noqa: E731
-            args = self.arguments(op[1])
+            kind, (op, list_index) = _C.CppApply, _ops()[self.advance()]
+            args = self.arguments(list_index)
         else:
             self.fail(f"expected an operation, but got {self.shown()}")
         given = None
@@ -291,15 +288,15 @@ class _Parser:
             while self.accept(","):
                 given.append(self.type())
         try:
-            rhs = rhs_of(args, None)
-            types = rhs.infer() if isinstance(rhs, _C.CppApply) else given
+            rhs = kind(op, args)
+            types = rhs.infer() if kind is _C.CppApply else given
         except MemoryError:
             raise
         except Exception as e:
             self.fail(str(e), at, e)
         comment = self.line_end()
         if comment:
-            rhs = rhs_of(args, comment)
+            rhs = kind(op, args, comment)
         if types is None:
             self.fail("the types of a Python Function's results have to be written behind it", at)
         if given is not None and len(given) < len(types):
@@ -375,9 +372,9 @@ def parse(text: str, captures: Iterable[Any] = (), functions: Mapping[str, Any] 
     """
     if not isinstance(text, str):
         raise TypeError(f"parse: argument 'text' must be a str, not {type(text).__name__}")
-    named: Mapping[str, Any] = {}
-    if isinstance(functions, Mapping):
-        named = functions
-    elif functions is not None:
-        named = {f"{f.__module__}.{f.__qualname__}": f for f in list[Any](functions)}
-    return _Parser(text, named).parse(tuple(captures))
+    by_name: Mapping[str, Any] = (
+        functions
+        if isinstance(functions, Mapping)
+        else {f"{f.__module__}.{f.__qualname__}": f for f in cast("Iterable[Any]", functions or ())}
+    )
+    return _Parser(text, by_name).parse(tuple(captures))
