@@ -225,22 +225,33 @@ void nll_loss_backward_backward(Backward& b) {
   b.set(0, call<"reshape">(call<"sum">(gg * slope, nullptr, false), b.sizes(0)));
 }
 
+// What the forward gives: the loss, of size (1,), and what the backward uses, the logarithm of each row's sum of
+// exponentials and the sum of the weights.
+struct CrossEntropy {
+  PyRef<Tensor> loss, log_sums, total;
+
+  CrossEntropy(const char* function, const ClassLoss& l) {
+    DType dtype = l.x.tensor->dtype;
+    loss = single(dtype);
+    total = single(DType::Double);
+    log_sums = new_tensor(dtype, {&l.x.rows, 1});
+    int64_t bad = 0;
+    {
+      GilRelease unlocked(l.x.tensor->numel);
+      with_float(dtype, [&]<class T>() {
+        bad = kernels::cross_entropy(l.x.tensor->ptr<T>(), l.target->ptr<int64_t>(), l.weights<T>(), l.ignore_index,
+                                     l.size_average, l.x.rows, l.x.columns, loss->ptr<T>(), log_sums->ptr<T>(),
+                                     total->ptr<double>());
+      });
+    }
+    l.refuse(function, bad);
+  }
+};
+
 Outputs cross_entropy_forward(Call& c) {
   ClassLoss l = class_loss(c);
-  DType dtype = l.x.tensor->dtype;
-  PyRef<Tensor> loss = single(dtype), total = single(DType::Double);
-  PyRef<Tensor> log_sums = new_tensor(dtype, {&l.x.rows, 1});
-  int64_t bad = 0;
-  {
-    GilRelease unlocked(l.x.tensor->numel);
-    with_float(dtype, [&]<class T>() {
-      bad = kernels::cross_entropy(l.x.tensor->ptr<T>(), l.target->ptr<int64_t>(), l.weights<T>(), l.ignore_index,
-                                   l.size_average, l.x.rows, l.x.columns, loss->ptr<T>(), log_sums->ptr<T>(),
-                                   total->ptr<double>());
-    });
-  }
-  l.refuse(c.name(), bad);
-  return {to_dtype(loss.get(), c.tensor(0)->dtype), std::move(log_sums), std::move(total)};
+  CrossEntropy made(c.name(), l);
+  return {to_dtype(made.loss.get(), c.tensor(0)->dtype), std::move(made.log_sums), std::move(made.total)};
 }
 
 // The weight of each row's term in the loss, as a tensor that broadcasts against the input: (N, 1) or (N, 1, H, W).
@@ -287,21 +298,10 @@ void cross_entropy_backward(Backward& b) {
 Outputs cross_entropy_backward_forward(Call& c) {
   Tensor *g = c.tensor(0), *x = c.tensor(1);
   ClassLoss l("cross_entropy", x, c.tensor(2), c.optional_tensor(3), c.boolean(4), c.integer(5));
-  DType dtype = l.x.tensor->dtype;
   // What the forward has kept, again: its own kernel gives the same bits.
-  PyRef<Tensor> loss = single(dtype), total = single(DType::Double), log_sums = new_tensor(dtype, {&l.x.rows, 1});
-  int64_t bad = 0;
-  {
-    GilRelease unlocked(l.x.tensor->numel);
-    with_float(dtype, [&]<class T>() {
-      bad = kernels::cross_entropy(l.x.tensor->ptr<T>(), l.target->ptr<int64_t>(), l.weights<T>(), l.ignore_index,
-                                   l.size_average, l.x.rows, l.x.columns, loss->ptr<T>(), log_sums->ptr<T>(),
-                                   total->ptr<double>());
-    });
-  }
-  l.refuse(c.name(), bad);
+  CrossEntropy made(c.name(), l);
   double factor = *to_dtype(g, DType::Double)->ptr<double>();
-  return cross_entropy_gradient(l, log_sums.get(), *total->ptr<double>(), factor, x->dtype);
+  return cross_entropy_gradient(l, made.log_sums.get(), *made.total->ptr<double>(), factor, x->dtype);
 }
 
 Outputs class_weights_forward(Call& c) {
