@@ -61,6 +61,27 @@ struct Stack final : CallObserver {
   void data_read(Variable* v) override;
 };
 
+// Told of every write to a tensor on this thread; installed while a trace is recorded.
+struct WriteGuard : WriteObserver {
+  WriteGuard() { before_write = refuse; }
+  static void refuse(WriteObserver*, const Tensor* written);
+  // At the end of the list, whose other members come and go as their scopes do.
+  void install() {
+    WriteObserver** at = &write_observers;
+    while (*at) at = &(*at)->next;
+    *at = this;
+    next = nullptr;
+  }
+  void remove() noexcept {
+    for (WriteObserver** at = &write_observers; *at; at = &(*at)->next)
+      if (*at == this) {
+        *at = next;
+        return;
+      }
+  }
+};
+thread_local WriteGuard write_guard;
+
 // All stacks with states in them, of every thread: a Variable may die on another thread than the one that traced it.
 // Guarded by the GIL.
 std::vector<Stack*>& live_stacks() {
@@ -270,6 +291,17 @@ const char* class_name(PyObject* cls) { return reinterpret_cast<PyTypeObject*>(c
 
 }  // namespace
 
+// A write by the methods of a tensor is nothing that a trace could record. Those of a call that is recorded come
+// unobserved.
+void WriteGuard::refuse(WriteObserver*, const Tensor* written) {
+  if (!call_observer) return;
+  for (auto& state : this_stack().states)
+    for (auto& [v, known] : state->known)
+      if (v->data->storage.get() == written->storage.get())
+        runtime_error("a tensor of the trace (%s) is written behind its back: write the Variable itself, not its .data",
+                      describe(v).c_str());
+}
+
 // What is noted before a call: its arguments in the terms of each state, in a tuple.
 PyRef<> Stack::before(const Op& op, PyObject* const* args) {
   PyRef<> noted = check(PyTuple_New(static_cast<Py_ssize_t>(states.size())));
@@ -352,6 +384,7 @@ void tracer_enter(PyObject* inputs, TraceOptions options) {
     know(*state, v, std::move(local));
   }
   drop_orphans();
+  if (this_stack().states.empty()) write_guard.install();
   Stack& stack = this_stack();
   stack.states.reserve(stack.states.size() + 1);  // nothing fails once the stack counts as live
   if (stack.states.empty()) live_stacks().push_back(&stack);
@@ -367,6 +400,7 @@ std::unique_ptr<TraceState> pop() noexcept {
   stack.states.pop_back();
   if (stack.states.empty()) {
     call_observer = nullptr;
+    write_guard.remove();
     std::erase(live_stacks(), &stack);
   }
   return state;

@@ -388,6 +388,20 @@ def test_a_write_outside_the_trace_is_noticed() -> None:
         trace(f, variable(3))
 
 
+def test_a_write_to_the_data_of_a_traced_variable_is_refused() -> None:
+    def f(x):
+        y = x * 2
+        y.data.narrow(0, 0, 1).zero_()
+        return y
+
+    x = variable(3)
+    with pytest.raises(RuntimeError, match="is written behind its back: write the Variable itself, not its .data"):
+        trace(f, x)
+    x.data.zero_()
+    outside = variable(3)
+    trace(lambda x: outside.data.zero_() is None or x * 2, x).check()
+
+
 def test_a_write_keeps_the_type_of_what_it_writes() -> None:
     def f(x, y):
         a = x * 2

@@ -250,6 +250,12 @@ void forward_into(const Op& op, PyObject* const* raw, Tensor* out) {
   copy_into(out, r);
 }
 
+// Within a call that is observed, what happens to tensors is the call's own business.
+Outputs forward_unobserved(const Op& op, PyObject* const* raw) {
+  Unobserved inside;
+  return forward(op, raw, nullptr);
+}
+
 }  // namespace
 
 Outputs run_forward(const Op& op, PyObject* const* args) { return forward(op, args, nullptr); }
@@ -259,7 +265,7 @@ PyRef<> call_op(const Op& op, PyObject* const* args, Outputs* hidden) {
   scan(op, args, s);
   PyRef<> noted;
   if (call_observer && s.variables) noted = call_observer->before(op, args);
-  Outputs outputs = forward(op, s.raw, nullptr);
+  Outputs outputs = noted ? forward_unobserved(op, s.raw) : forward(op, s.raw, nullptr);
   if (hidden)
     for (int k = op.row->outputs; k < op.row->outputs + op.row->hidden_outputs; ++k) hidden->v[k] = outputs.v[k].copy();
   if (s.variables) return wrap_outputs(op, args, s, outputs, std::move(noted));
@@ -309,7 +315,12 @@ PyRef<> call_op_in_place(const Op& op, PyObject* const* args) {
     node = new_op_node(op, s.n_variables, 0, false);
   }
   counter_of(v);  // what may fail for want of memory comes before the write
-  forward_into(op, s.raw, as_tensor(s.raw[self_index]));
+  if (call_observer) {
+    Unobserved inside;
+    forward_into(op, s.raw, as_tensor(s.raw[self_index]));
+  } else {
+    forward_into(op, s.raw, as_tensor(s.raw[self_index]));
+  }
   bump_version(v);
   if (grad_enabled)
     rebase_history(v, node ? PyRef<Node>::borrow(node.get()) : PyRef<Node>(), 0, executable, s.any_volatile);
