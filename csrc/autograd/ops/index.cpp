@@ -110,6 +110,11 @@ Outputs index_backward_forward(Call& c) {
   }
   if (part->numel == 1) part = views::reshape(part.get(), Sizes{});  // what the key means may be 0-d
   PyRef<> resolved = numpy_key(key, c.args[3]);
+  // NumPy's ufunc.at trusts the sizes of what it is given.
+  PyRef<Tensor> selected = tensor_from_result(check(PyObject_GetItem(numpy_view(whole.get()), resolved.get())));
+  if (part->numel != 1 && !(selected->sizes() == part->sizes()))
+    runtime_error("index_backward: the gradient has size %s, but the index selects size %s",
+                  format_dims(part->sizes()).c_str(), format_dims(selected->sizes()).c_str());
   if (!repeats) {
     assign_index(whole.get(), resolved.get(), part.object());
   } else if (whole->dtype == DType::Half) {
