@@ -1,8 +1,8 @@
 """Brings the type stubs up to date with the op table.
 
 `python tools/stubs.py` rewrites the parts of torchlite/_C.pyi and torchlite/__init__.pyi between `# ops:`,
-`# operators:` or `# internals:` and their ends. `--check` only says whether that would change them. Everything else in
-them is written by hand; tests/test_stubs.py compares both with the module.
+`# operators:` or `# internals:` and their ends. `--check` only says whether that would change them. Everything else
+in them is written by hand; tests/test_stubs.py compares both with the module.
 """
 
 from __future__ import annotations

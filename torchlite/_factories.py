@@ -37,6 +37,8 @@ def _new(sizes: tuple[Any, ...], out: Any) -> Any:
     if len(sizes) == 1 and isinstance(sizes[0], Sequence):
         sizes = tuple(sizes[0])
     for size in sizes:
+        if not hasattr(size, "__index__"):
+            raise TypeError(f"sizes have to be ints or one sequence of ints, but got {tuple(sizes)}")
         if size < 0:
             raise RuntimeError(f"a size must not be negative, but got {tuple(sizes)}")
     return torchlite.Tensor(*sizes) if out is None else out.resize_(*sizes)
@@ -45,6 +47,8 @@ def _new(sizes: tuple[Any, ...], out: Any) -> Any:
 def _like(input: Any, fill: float) -> Any:
     if isinstance(input, _C._VariableBase):
         return torchlite.Variable(input.data.clone().fill_(fill))
+    if not isinstance(input, _C._TensorBase):
+        raise TypeError(f"zeros_like, ones_like: expected a tensor or Variable, but got {type(input).__name__}")
     return input.clone().fill_(fill)
 
 

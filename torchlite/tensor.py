@@ -157,7 +157,7 @@ def _format(self: Any) -> str:
 
 
 def __format__(self: Any, spec: str) -> str:
-    if spec and self.dim() == 0:
+    if spec and self.numel() == 1:
         return format(self.item(), spec)
     return object.__format__(self, spec)
 

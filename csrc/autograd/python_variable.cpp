@@ -165,7 +165,8 @@ PyObject* get_requires_grad(PyObject* o, void*) { return PyBool_FromLong(as_vari
 int set_requires_grad(PyObject* o, PyObject* value, void*) {
   return guard(-1, [&]() {
     Variable* v = as_variable(o);
-    if (!value || !PyBool_Check(value)) runtime_error("requires_grad must be a bool");
+    if (!value || !PyBool_Check(value))
+      runtime_error("requires_grad must be a bool, not %.100s", value ? type_name(value) : "deleted");
     if (v->grad_fn) {
       const char* hint = value == Py_False ? " If you want to use a computed variable in a subgraph that doesn't "
                                              "require differentiation use var_no_grad = var.detach()."

@@ -254,6 +254,7 @@ PyMethodDef tensor_methods[] = {
 // ---- Generator ----------------------------------------------------------------------------------------------------
 
 uint64_t seed_from(PyObject* o) {
+  if (!PyIndex_Check(o)) type_error("manual_seed: argument 'seed' must be an int, not %.100s", type_name(o));
   PyRef<> index = check(PyNumber_Index(o));
   uint64_t seed = PyLong_AsUnsignedLongLongMask(index.get());
   if (seed == ~uint64_t{0} && PyErr_Occurred()) throw PyError();

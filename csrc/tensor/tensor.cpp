@@ -146,11 +146,11 @@ PyRef<Tensor> to_dtype(Tensor* t, DType dtype) {
 
 // ---- helpers ------------------------------------------------------------------------------------------------------
 
-int wrap_dim(int64_t dim, int ndim) {
+int wrap_dim(int64_t dim, int ndim, const char* function) {
   int range = ndim > 0 ? ndim : 1;  // a 0-d tensor takes 0 and -1
   if (dim < -range || dim >= range)
-    runtime_error("dimension out of range (expected to be in range of [%d, %d], but got %lld)", -range, range - 1,
-                  static_cast<long long>(dim));
+    runtime_error("%s%sdimension out of range (expected to be in range of [%d, %d], but got %lld)",
+                  function ? function : "", function ? ": " : "", -range, range - 1, static_cast<long long>(dim));
   return static_cast<int>(dim < 0 ? dim + range : dim);
 }
 

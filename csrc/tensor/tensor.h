@@ -129,7 +129,7 @@ extern thread_local WriteObserver* write_observers;
 
 // ---- helpers ------------------------------------------------------------------------------------------------------
 // dim in [-ndim, ndim) to [0, ndim); IndexError... the era's "dimension out of range" RuntimeError otherwise.
-int wrap_dim(int64_t dim, int ndim);
+int wrap_dim(int64_t dim, int ndim, const char* function = nullptr);
 // The broadcast of two shapes; RuntimeError naming `function` and both shapes where there is none.
 std::vector<int64_t> broadcast_sizes(Dims a, Dims b, const char* function);
 // "(2, 3)" and "torchlite.FloatTensor" for messages and printing.

@@ -113,7 +113,7 @@ PyRef<Tensor> permute(const Tensor* t, Dims dims) {
   Sizes sizes, strides;
   uint64_t seen = 0;
   for (int64_t requested : dims) {
-    int d = wrap_dim(requested, t->ndim);
+    int d = wrap_dim(requested, t->ndim, "permute");
     if ((seen >> d) & 1)
       runtime_error("permute: Invalid permutation %s: dimension %d is repeated", format_dims(dims).c_str(), d);
     seen |= uint64_t{1} << d;
@@ -184,7 +184,7 @@ PyRef<Tensor> squeeze(const Tensor* t, int dim) {
 }
 
 PyRef<Tensor> unsqueeze(const Tensor* t, int64_t dim) {
-  int d = wrap_dim(dim, t->ndim + 1);
+  int d = wrap_dim(dim, t->ndim + 1, "unsqueeze");
   Sizes sizes = to_vector(t->sizes()), strides = to_vector(t->strides());
   int64_t step = d < t->ndim ? t->stride(d) * t->size(d) : 1;
   sizes.insert(sizes.begin() + d, 1);
@@ -257,7 +257,7 @@ PyRef<Tensor> flip(const Tensor* t, Dims dims) {
   Sizes strides = to_vector(t->strides());
   int64_t offset = t->offset;
   for (int64_t requested : dims) {
-    int d = wrap_dim(requested, t->ndim);
+    int d = wrap_dim(requested, t->ndim, "flip");
     if (t->ndim == 0 || t->size(d) == 0) continue;
     int64_t& stride = strides[static_cast<size_t>(d)];
     if (stride != t->stride(d)) runtime_error("flip: dimension %d is repeated in %s", d, format_dims(dims).c_str());

@@ -133,12 +133,14 @@ class Variable(_C._VariableBase):
         Hooks run in the order of registration. One that returns a Variable replaces the gradient; it must not write
         into its argument. Returns a handle with a method ``remove()``.
 
-        RuntimeError if the Variable doesn't require grad.
+        RuntimeError if the Variable doesn't require grad, TypeError if the hook can't be called.
         """
         if self.volatile:
             raise RuntimeError("cannot register a hook on a volatile variable")
         if not self.requires_grad:
             raise RuntimeError("cannot register a hook on a variable that doesn't require gradient")
+        if not callable(hook):
+            raise TypeError(f"register_hook: the hook must be callable, but got {type(hook).__name__}")
         hooks: Any = self._backward_hooks  # type: ignore[has-type]  # a getset of the base class
         if hooks is None:
             hooks = self._backward_hooks = OrderedDict()  # type: ignore[misc, var-annotated]
@@ -264,6 +266,9 @@ class Variable(_C._VariableBase):
 
     def __iter__(self):
         return map(self.__getitem__, range(len(self)))
+
+    def __format__(self, spec):
+        return format(self.item(), spec) if spec and self.numel() == 1 else object.__format__(self, spec)
 
     def __repr__(self):
         return "Variable containing:\n" + repr(self.data).lstrip("\n")

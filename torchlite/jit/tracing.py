@@ -41,6 +41,11 @@ def make_lambda(fn: Callable, inputs: Sequence[Variable], locations: bool = Fals
     Other Variables that it uses become captured parameters, read at each run. With ``locations`` each let remembers
     its line of Python.
     """
+    if isinstance(inputs, Variable):
+        raise TypeError("make_lambda: inputs has to be a sequence of Variables, not a Variable")
+    for i, v in enumerate(inputs):
+        if not isinstance(v, Variable):
+            raise TypeError(f"make_lambda: inputs[{i}] has to be a Variable, not {type(v).__name__}")
     aliases = [alias(v) for v in inputs]
 
     def call():

@@ -22,6 +22,8 @@ class Adam(Optimizer):
 
     def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0):
         check_range("Adam", lr=lr, eps=eps, weight_decay=weight_decay)
+        if not isinstance(betas, (tuple, list)) or len(betas) != 2:
+            raise TypeError(f"Adam: betas has to be a pair of numbers, but is {betas!r}")
         check_range("Adam", end=1, beta1=betas[0], beta2=betas[1])
         super().__init__(params, dict(lr=lr, betas=betas, eps=eps, weight_decay=weight_decay))
 

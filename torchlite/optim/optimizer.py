@@ -1,8 +1,11 @@
 """Optimizer: the base class of the optimisers."""
 
 import copy
+import numbers
 from collections import defaultdict
 from itertools import chain
+
+import numpy as np
 
 from torchlite import _C
 from torchlite.autograd import Variable
@@ -12,8 +15,10 @@ __all__ = ["Optimizer", "check_range", "required"]
 
 
 def check_range(optimizer, end=float("inf"), **options):
-    """ValueError unless every option is a number in [0, end), or `required`."""
+    """TypeError, ValueError unless every option is a number in [0, end), or `required`."""
     for name, value in options.items():
+        if value is not required and not isinstance(value, (numbers.Real, np.generic)):
+            raise TypeError(f"{optimizer}: {name} has to be a number, but is {value!r} ({typename(value)})")
         if value is not required and not 0 <= value < end:
             raise ValueError(f"{optimizer}: {name} has to be in [0, {end:g}), but is {value}")
 
@@ -50,7 +55,14 @@ class Optimizer:
             )
         if isinstance(params, (set, frozenset)):
             raise TypeError("params argument given to the optimizer has to have an order, but is a set")
-        groups = list(params)
+        try:
+            groups = list(params)
+        except TypeError:
+            hint = "; pass its parameters()" if hasattr(params, "parameters") else ""
+            raise TypeError(
+                "params argument given to the optimizer should be an iterable of Variables or dicts, "
+                f"but got {typename(params)}{hint}"
+            ) from None
         if not groups:
             raise ValueError("optimizer got an empty parameter list")
         if not isinstance(groups[0], dict):
@@ -69,6 +81,8 @@ class Optimizer:
         if not isinstance(param_group, dict):
             raise TypeError(f"param group must be a dict, but got {typename(param_group)}")
         group = dict(param_group)
+        if "params" not in group:
+            raise KeyError(f"param group must have its Variables under 'params', but has {sorted(map(str, group))}")
         params = group["params"]
         if isinstance(params, (set, frozenset)):
             raise TypeError("params of a group have to have an order, but are a set")
@@ -124,16 +138,23 @@ class Optimizer:
 
         Options that it lacks stay as they are.
 
-        ValueError, and no change, if groups differ in number or size.
+        KeyError, ValueError, and no change, if it is no optimizer's or groups differ in number or size.
         """
+        for key in ("param_groups", "state"):
+            if key not in state_dict:
+                raise KeyError(f"load_state_dict: the state dict of an optimizer has a key '{key}', but this one has not")
         state_dict = copy.deepcopy(state_dict)
         saved, own = state_dict["param_groups"], self.param_groups
         if len(saved) != len(own):
-            raise ValueError("loaded state dict has a different number of parameter groups")
-        if any(len(s["params"]) != len(o["params"]) for s, o in zip(saved, own, strict=True)):
             raise ValueError(
-                "loaded state dict contains a parameter group that doesn't match the size of optimizer's group"
+                f"loaded state dict has a different number of parameter groups: {len(saved)} instead of {len(own)}"
             )
+        for i, (s, o) in enumerate(zip(saved, own, strict=True)):
+            if len(s["params"]) != len(o["params"]):
+                raise ValueError(
+                    "loaded state dict contains a parameter group that doesn't match the size of optimizer's group: "
+                    f"group {i} has {len(s['params'])} parameters instead of {len(o['params'])}"
+                )
         parameters = dict(
             zip(
                 chain.from_iterable(group["params"] for group in saved),

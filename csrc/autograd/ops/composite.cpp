@@ -31,7 +31,7 @@ PyObject* slices(const Value& self, int64_t size, int dim) {
 
 int dim_argument(const Value& self, long long dim, const char* function) {
   if (self.sizes().n == 0) runtime_error("%s: a 0-d tensor has no dimension to take apart", function);
-  return wrap_dim(dim, self.sizes().n);
+  return wrap_dim(dim, self.sizes().n, function);
 }
 
 PyObject* chunk(PyObject* self, PyObject* args, PyObject* kwargs) {

@@ -86,7 +86,7 @@ Outputs extremum_forward(Call& c, bool largest) {
                   c.args[1], nullptr);
   if (!c.is_none(1) && !PyIndex_Check(c.args[1]))
     type_error("%s: dim must be None, an int or a tensor, but got %.100s", c.name(), type_name(c.args[1]));
-  Reduction r(x->sizes(), c.args[1], c.boolean(2));
+  Reduction r(x->sizes(), c.args[1], c.boolean(2), c.name());
   require_elements(c.name(), x, r);
   if (r.full) return numpy_reduce(largest ? reduce_max : reduce_min, x, r, x->dtype);
   PyRef<Tensor> indices = arg_extremum(x, r, largest);
@@ -120,13 +120,13 @@ void extremum_backward(Backward& b, bool largest) {
 }
 
 Outputs arg_forward(Call& c, bool largest) {
-  Reduction r(c.tensor(0)->sizes(), c.args[1], c.boolean(2));
+  Reduction r(c.tensor(0)->sizes(), c.args[1], c.boolean(2), c.name());
   require_elements(c.name(), c.tensor(0), r);
   return arg_extremum(c.tensor(0), r, largest);
 }
 
 Outputs truth_forward(Call& c, PyObject* reduce) {
-  Reduction r(c.tensor(0)->sizes(), c.args[1], c.boolean(2));
+  Reduction r(c.tensor(0)->sizes(), c.args[1], c.boolean(2), c.name());
   std::vector<int64_t> axes;
   for (int d = 0; d < c.tensor(0)->ndim; ++d)
     if (r.reduces(d)) axes.push_back(d);

@@ -83,7 +83,7 @@ struct Call {
   std::vector<int64_t> ints(int i) const { return parse_dims(args[i]); }
   const char* str(int i) const;
   // Argument i as a dimension of a tensor with `ndim` dimensions.
-  int dim(int i, int ndim) const { return wrap_dim(integer(i), ndim); }
+  int dim(int i, int ndim) const { return wrap_dim(integer(i), ndim, name()); }
 };
 
 // Masks for `Row::uses`.

@@ -56,6 +56,14 @@ PyObject* convert(const Op& op, const Param& p, PyObject* a, PyRef<>& owned) {
     case Kind::Ints:
       if (!PyIndex_Check(a) && !PyTuple_Check(a) && !PyList_Check(a))
         bad_kind(op, p, "an int or a sequence of ints", a);
+      if (!PyIndex_Check(a)) {
+        owned = check(PySequence_Tuple(a));
+        for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(owned.get()); ++k)
+          if (PyObject* item = PyTuple_GET_ITEM(owned.get(), k); !PyIndex_Check(item))
+            type_error("%s: element %zd of argument '%s' must be an int, not %.100s", op.name.c_str(), k,
+                       p.name.c_str(), type_name(item));
+        a = owned.get();
+      }
       owned = int_tuple(parse_dims(a));
       return owned.get();
     case Kind::Bool:
@@ -101,7 +109,7 @@ void parse_args(const Op& op, PyObject* self, PyObject* const* args, Py_ssize_t 
     int at = -1;
     for (int i = 0; i < total; ++i)
       if (PyUnicode_CompareWithASCIIString(name, op.params[static_cast<size_t>(i)].name.c_str()) == 0) at = i;
-    if (at < 0) type_error("%s got an unexpected keyword argument '%U'", op.name.c_str(), name);
+    if (at < 0) type_error("%s got an unexpected keyword argument '%U'; expected: %s", op.name.c_str(), name, op.row->signature);
     if (given[at]) type_error("%s got multiple values for argument '%U'", op.name.c_str(), name);
     given[at] = args[n + k];
   }

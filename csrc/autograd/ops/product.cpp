@@ -115,7 +115,7 @@ std::span<const Row> product_rows() {
        .forward = [](Call& c) -> Outputs {
          static PyObject* const reduce = ufunc_method("multiply", "reduce");
          Tensor* x = c.tensor(0);
-         Reduction r(x->sizes(), c.args[1], c.boolean(2));
+         Reduction r(x->sizes(), c.args[1], c.boolean(2), c.name());
          PyRef<Tensor> y = numpy_reduce(reduce, x, r, accumulation_type(x->dtype));
          return x->dtype == DType::Half ? to_dtype(y.get(), DType::Half) : std::move(y);
        },

@@ -27,7 +27,7 @@ PyRef<Tensor> reduce_rows(Tensor* x, const Reduction& r, F&& f) {
   return x->dtype == DType::Half ? to_dtype(y.get(), DType::Half) : std::move(y);
 }
 
-Reduction reduction_of(Call& c, int keepdim) { return {c.tensor(0)->sizes(), c.args[1], c.boolean(keepdim)}; }
+Reduction reduction_of(Call& c, int keepdim) { return {c.tensor(0)->sizes(), c.args[1], c.boolean(keepdim), c.name()}; }
 // keepdim plays no part in a gradient: it is brought to the kept sizes.
 Reduction reduction_of(Backward& b, int dim = 1) {
   std::vector<int64_t> sizes = b.sizes(0);
@@ -62,7 +62,7 @@ struct VarianceArguments {
 
 Outputs variance_forward(Call& c, bool root) {
   VarianceArguments a(c.args[1], c.boolean(2));
-  Reduction r(c.tensor(0)->sizes(), a.dim.get(), c.boolean(3));
+  Reduction r(c.tensor(0)->sizes(), a.dim.get(), c.boolean(3), c.name());
   return reduce_rows(c.tensor(0), r, [&](const auto* p, int64_t n) {
     double mean = kernels::sum(p, n) / static_cast<double>(n), squares = 0;
     for (int64_t i = 0; i < n; ++i) squares += (p[i] - mean) * (p[i] - mean);
@@ -174,7 +174,7 @@ std::span<const Row> sum_family_rows() {
        .doc = "(sum |x|^p)^(1/p); the largest |x| for p = inf. The gradient at the zero vector is 0.",
        .types = types::norm,
        .forward = [](Call& c) -> Outputs {
-         Reduction r(c.tensor(0)->sizes(), c.args[2], c.boolean(3));
+         Reduction r(c.tensor(0)->sizes(), c.args[2], c.boolean(3), c.name());
          double p = c.number(1);
          return reduce_rows(c.tensor(0), r, [p](const auto* x, int64_t n) { return norm_of(x, n, p); });
        },

@@ -5,17 +5,17 @@
 
 namespace torchlite {
 
-Reduction::Reduction(Dims sizes, PyObject* dim, bool keepdim) {
+Reduction::Reduction(Dims sizes, PyObject* dim, bool keepdim, const char* function) {
   full = dim == Py_None;
   if (full) {
     dims = sizes.n == 64 ? ~uint64_t{0} : (uint64_t{1} << sizes.n) - 1;
   } else {
     if (!PyIndex_Check(dim) && !PyTuple_Check(dim) && !PyList_Check(dim))
-      type_error("dim must be None, an int or a sequence of ints, but got %.100s", type_name(dim));
+      type_error("%s: dim must be None, an int or a sequence of ints, but got %.100s", function, type_name(dim));
     for (int64_t d : parse_dims(dim)) {
-      int w = wrap_dim(d, sizes.n);
+      int w = wrap_dim(d, sizes.n, function);
       uint64_t bit = uint64_t{1} << w;
-      if (dims & bit) runtime_error("dim %d appears more than once in the dimensions to reduce", w);
+      if (dims & bit) runtime_error("%s: dim %d appears more than once in the dimensions to reduce", function, w);
       dims |= bit;
     }
     if (sizes.n == 0) dims = 0;

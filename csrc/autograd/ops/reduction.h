@@ -18,7 +18,7 @@ struct Reduction {
   std::vector<int64_t> result;  // see the Note
 
   // `dim` is None, an int or a sequence of ints.
-  Reduction(Dims sizes, PyObject* dim, bool keepdim);
+  Reduction(Dims sizes, PyObject* dim, bool keepdim, const char* function = "reduction");
   bool reduces(int d) const { return (dims >> d) & 1; }
 };
 

@@ -2,6 +2,7 @@
 
 import functools
 from collections import OrderedDict
+from collections.abc import Mapping
 
 from torchlite import _C
 from torchlite.autograd import Variable
@@ -304,9 +305,11 @@ class Module:
     def load_state_dict(self, state_dict, strict=True):
         """Copies tensors (or Variables, or arrays) from `state_dict` into the parameters and buffers of the same name.
 
-        KeyError if a name is unknown or missing (not with `strict=False`), RuntimeError if sizes differ. Everything is
+        TypeError if it is no dictionary, KeyError if a name is unknown or missing (not with `strict=False`), RuntimeError if sizes differ. Everything is
         checked before anything is copied.
         """
+        if not isinstance(state_dict, Mapping):
+            raise TypeError(f"load_state_dict: state_dict has to be a dictionary, but got {typename(state_dict)}")
         own = self.state_dict()
         unexpected = [name for name in state_dict if name not in own]
         if strict and unexpected:

@@ -112,6 +112,8 @@ class RNNBase(Module):
             zeros = Variable(input.data.new(*size).zero_())
             return (zeros,) * len(self._states)
         if len(self._states) == 1:
+            if not isinstance(hx, Variable):
+                raise TypeError(f"{name}: the hidden state has to be a Variable, but is a {typename(hx)}")
             hx = (hx,)
         elif not isinstance(hx, (tuple, list)) or len(hx) != len(self._states):
             raise TypeError(

@@ -12,10 +12,13 @@ def clip_grad_norm(parameters, max_norm, norm_type=2):
     """Scales the gradients of `parameters` in place so that their norm together is at most `max_norm`.
 
     `parameters`: an iterable of Variables or one Variable; those without a gradient don't count. `norm_type`: the p of
-    the norm, which may be infinity. Returns the norm before, a float. Source: https://arxiv.org/abs/1211.5063
+    the norm, which may be infinity. Returns the norm before, a float. TypeError if either is no number. Source: https://arxiv.org/abs/1211.5063
     """
     if isinstance(parameters, Variable):
         parameters = [parameters]
+    for name, value in (("max_norm", max_norm), ("norm_type", norm_type)):
+        if isinstance(value, str) or not hasattr(value, "__float__"):
+            raise TypeError(f"clip_grad_norm: {name} has to be a number, but is {value!r}")
     max_norm, norm_type = float(max_norm), float(norm_type)
     grads = [p.grad.data for p in parameters if p.grad is not None]
     if norm_type == 2:
