@@ -64,11 +64,6 @@ class BackwardCFunction(_C._FunctionBase, _ContextMethodMixin, _HookMixin):
         return self._forward_cls.backward(self, *grad_outputs)
 
 
-def _call_new_style(self: Any, *args: Any) -> Any:
-    name = type(self).__name__
-    raise TypeError(f"{name}: forward is a static method, so call {name}.apply(...), not an instance")
-
-
 class FunctionMeta(type):
     """Sets ``_is_legacy`` and ``_backward_cls``, the class of a new-style Function's contexts (else None)."""
 
@@ -78,8 +73,6 @@ class FunctionMeta(type):
         cls._is_legacy = not isinstance(forward, (staticmethod, classmethod))
         if cls._is_legacy:
             cls._backward_cls = None
-            if cls.__dict__.get("__call__") is None and cls.__call__ is _call_new_style:
-                cls.__call__ = _C._FunctionBase._do_forward
         else:
             cls._backward_cls = type(
                 name + "Backward",
@@ -91,8 +84,6 @@ class FunctionMeta(type):
                     "__doc__": f"Context and graph node of {name}.",
                 },
             )
-            if "__call__" not in namespace:
-                cls.__call__ = _call_new_style
 
 
 class Function(_C._FunctionBase, _ContextMethodMixin, _HookMixin, metaclass=FunctionMeta):

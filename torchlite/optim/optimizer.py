@@ -142,7 +142,7 @@ class Optimizer:
         """
         for key in ("param_groups", "state"):
             if key not in state_dict:
-                raise KeyError(f"load_state_dict: the state dict of an optimizer has a key '{key}', but this one has not")
+                raise KeyError(f"load_state_dict: an optimizer's state dict has a key '{key}', but this one lacks it")
         state_dict = copy.deepcopy(state_dict)
         saved, own = state_dict["param_groups"], self.param_groups
         if len(saved) != len(own):

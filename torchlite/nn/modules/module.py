@@ -305,8 +305,8 @@ class Module:
     def load_state_dict(self, state_dict, strict=True):
         """Copies tensors (or Variables, or arrays) from `state_dict` into the parameters and buffers of the same name.
 
-        TypeError if it is no dictionary, KeyError if a name is unknown or missing (not with `strict=False`), RuntimeError if sizes differ. Everything is
-        checked before anything is copied.
+        TypeError if it is no dictionary, KeyError if a name is unknown or missing (not with `strict=False`),
+        RuntimeError if sizes differ. Everything is checked before anything is copied.
         """
         if not isinstance(state_dict, Mapping):
             raise TypeError(f"load_state_dict: state_dict has to be a dictionary, but got {typename(state_dict)}")
