@@ -27,6 +27,8 @@ struct CallObserver {
   virtual void constant(Variable* v) = 0;
   // Python code asks for the data of a Variable that `is_traced`.
   virtual void data_read(Variable* v) = 0;
+  // Python code turns the elements of a Variable that `is_traced` into a value of its own, by `how`. May throw.
+  virtual void value_read(Variable* v, const char* how) = 0;
 
  protected:
   ~CallObserver() = default;

@@ -41,13 +41,26 @@ PyObject* variable_detach_in_place(PyObject* o, PyObject*) {
   });
 }
 
+// Python is about to see elements of `v`: a trace cannot follow what it does with them.
+void value_read(Variable* v, const char* how) {
+  if (call_observer && v->is_traced) call_observer->value_read(v, how);
+}
+
 PyObject* variable_array(PyObject* o, PyObject* args, PyObject* kwargs) {
   return guard([&]() -> PyObject* {
     Variable* v = as_variable(o);
     if (v->requires_grad)
       runtime_error("can't convert a Variable that requires grad to an array: use its .data (no gradient will flow)");
+    value_read(v, "to an array");
     PyRef<> convert = check(PyObject_GetAttrString(v->data.object(), "__array__"));
     return PyObject_Call(convert.get(), args, kwargs);
+  });
+}
+
+PyObject* variable_numpy(PyObject* o, PyObject*) {
+  return guard([&]() -> PyObject* {
+    PyRef<> none = check(PyTuple_New(0));
+    return variable_array(o, none.get(), nullptr);
   });
 }
 
@@ -66,21 +79,22 @@ PyObject* variable_dlpack_device(PyObject* o, PyObject*) {
 }
 
 // float(v) and int(v) of a Variable with one element.
-PyObject* variable_number(PyObject* o, PyObject* (*convert)(PyObject*)) {
+PyObject* variable_number(PyObject* o, const char* how, PyObject* (*convert)(PyObject*)) {
   return guard([&]() -> PyObject* {
     const Tensor* t = as_variable(o)->data.get();
     if (t->numel != 1)
       type_error("only Variables with one element can be converted to a number, this one has size %s",
                  format_dims(t->sizes()).c_str());
+    value_read(as_variable(o), how);
     PyRef<> number = element_to_number(t->bytes(), t->dtype);
     return convert(number.get());
   });
 }
 
-PyObject* variable_float(PyObject* o, PyObject*) { return variable_number(o, PyNumber_Float); }
-PyObject* variable_int(PyObject* o, PyObject*) { return variable_number(o, PyNumber_Long); }
+PyObject* variable_float(PyObject* o, PyObject*) { return variable_number(o, "to a float", PyNumber_Float); }
+PyObject* variable_int(PyObject* o, PyObject*) { return variable_number(o, "to an int", PyNumber_Long); }
 PyObject* variable_item(PyObject* o, PyObject*) {
-  return variable_number(o, [](PyObject* number) { return new_ref(number); });
+  return variable_number(o, "to a Python number", [](PyObject* number) { return new_ref(number); });
 }
 
 PyCFunction with_keywords(PyObject* (*f)(PyObject*, PyObject*, PyObject*)) {
@@ -97,6 +111,8 @@ PyMethodDef variable_methods[] = {
     {"__float__", variable_float, METH_NOARGS, "The only element as a float."},
     {"__int__", variable_int, METH_NOARGS, "The only element as an int."},
     {"__array__", with_keywords(variable_array), METH_VARARGS | METH_KEYWORDS,
+     "The data as an ndarray on the same memory; RuntimeError if the Variable requires grad."},
+    {"numpy", variable_numpy, METH_NOARGS,
      "The data as an ndarray on the same memory; RuntimeError if the Variable requires grad."},
     {"__dlpack__", with_keywords(variable_dlpack), METH_VARARGS | METH_KEYWORDS,
      "The data as a DLPack capsule; BufferError if the Variable requires grad."},

@@ -59,6 +59,7 @@ struct Stack final : CallObserver {
   void same_value(Variable* copy, Variable* of) override;
   void constant(Variable* v) override;
   void data_read(Variable* v) override;
+  void value_read(Variable* v, const char* how) override;
 };
 
 // Told of every write to a tensor on this thread; installed while a trace is recorded.
@@ -348,6 +349,19 @@ void Stack::data_read(Variable* v) {
   const PyRef<Storage>& storage = v->data->storage;
   for (auto& state : states)
     if (state->known.contains(v)) state->read.emplace(storage.get(), storage.copy());
+}
+
+// With the line of Python that does it: a branch on the value goes the same way in every replay.
+void Stack::value_read(Variable* v, const char* how) {
+  for (auto& state : states) {
+    if (!state->known.contains(v)) continue;
+    if (PyErr_WarnFormat(PyExc_RuntimeWarning, 1,
+                         "a traced Variable (%s) is converted %s: the trace takes what Python makes of it for a "
+                         "constant, and a replay takes the same branch whatever its inputs are",
+                         describe(v).c_str(), how) < 0)
+      throw PyError();
+    return;
+  }
 }
 
 PyRef<> Stack::before_function(PyObject* cls, PyObject* const* args, Py_ssize_t n) {

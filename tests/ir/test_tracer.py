@@ -182,6 +182,7 @@ def test_trace_local_says_what_stands_for_a_variable() -> None:
         _C._tracer_enter((x,))
         y = x * 2
         local, outside = _C._trace_local(y), _C._trace_local(variable(2))
+        assert y.trace_local is local
         lam = _C._tracer_exit((y,))
     assert local is lam.lets[0].results[0]
     assert outside is None

@@ -232,9 +232,10 @@ class Variable(_C._VariableBase):
         """The memory as CUDA libraries describe it; AttributeError for a Variable in host memory."""
         return self.data.__cuda_array_interface__
 
-    def numpy(self) -> Any:
-        """The data as an ndarray on the same memory; RuntimeError if the Variable requires grad."""
-        return self.__array__()
+    @property
+    def trace_local(self) -> Any:
+        """The ``Local`` that stands for this Variable in the innermost trace of this thread, or None."""
+        return _C._trace_local(self)
 
     def resize(self, *sizes: Any) -> Variable:
         """The elements in another shape, as ``view`` gives it. RuntimeError if that has another number of elements."""
