@@ -71,3 +71,22 @@ def random_program(seed: int, size: int = 12) -> Callable:
     return program
 
 
+def run(lam: _C.Lambda, *inputs: Variable) -> list[np.ndarray]:
+    return values(engine.run_forward(lam, inputs))
+
+
+def agrees(f, *inputs: Variable, capture: bool = False, volatile: bool = True) -> _C.Lambda:
+    """The trace of f; on other inputs of the same types the replay equals f itself.
+
+    ``volatile`` False: gradients of a plain backward are volatile, but leaves in a replay.
+    """
+    lam = trace(f, *inputs, capture=capture)
+    others = tuple(variable(*v.size(), seed=9, requires_grad=v.requires_grad) for v in inputs)
+    replayed = engine.run_forward(lam, others)
+    expected = f(*others)
+    expected = expected if isinstance(expected, tuple) else (expected,)
+    for a, b in zip(replayed, expected, strict=True):
+        assert (a.data.numpy() == b.data.numpy()).all()
+        assert a.requires_grad == b.requires_grad
+        assert not volatile or a.volatile == b.volatile
+    return lam

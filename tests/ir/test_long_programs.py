@@ -95,8 +95,11 @@ def test_copies_of_a_long_program_on_a_small_stack() -> None:
         lambda lam, text: hash(lam),
         lambda lam, text: lam == parse(text),
         lambda lam, text: _C.Program(lam),
+        lambda lam, text: chain(len(lam.lets)),
+        lambda lam, text: _C.Program(lam).run(variable(1, requires_grad=True)),
+        lambda lam, text: _C.Program(lam).run(variable(1)),
     ],
-    ids=["print", "parse", "check", "hash", "compare", "compile"],
+    ids=["print", "parse", "check", "hash", "compare", "compile", "trace and free", "run and free", "run plainly"],
 )
 def test_time_grows_with_the_length(work: Callable) -> None:
     short, long = chain(2_000), chain(16_000)
