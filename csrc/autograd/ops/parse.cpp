@@ -109,7 +109,8 @@ void parse_args(const Op& op, PyObject* self, PyObject* const* args, Py_ssize_t 
     int at = -1;
     for (int i = 0; i < total; ++i)
       if (PyUnicode_CompareWithASCIIString(name, op.params[static_cast<size_t>(i)].name.c_str()) == 0) at = i;
-    if (at < 0) type_error("%s got an unexpected keyword argument '%U'; expected: %s", op.name.c_str(), name, op.row->signature);
+    if (at < 0)
+      type_error("%s got an unexpected keyword argument '%U'; expected: %s", op.name.c_str(), name, op.row->signature);
     if (given[at]) type_error("%s got multiple values for argument '%U'", op.name.c_str(), name);
     given[at] = args[n + k];
   }
