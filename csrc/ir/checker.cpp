@@ -75,6 +75,15 @@ class Checker {
 
   void check_types(const Let* let, Py_ssize_t at) {
     if (!let->rhs->op) return;  // only running a Python Function tells
+    // Where sizes are open the rule is asked once they are known (specialize.cpp).
+    if (has_open_arguments(let->rhs.get())) {
+      const Op& op = *let->rhs->op;
+      Py_ssize_t args = PyTuple_GET_SIZE(let->rhs->args.get());
+      if (static_cast<size_t>(args) != op.params.size())
+        fail(at, op.name + " takes " + std::to_string(op.params.size()) + " arguments, but is given " +
+                     std::to_string(args));
+      return;
+    }
     TypeInfos types;
     try {
       types = infer_types(let->rhs.get());

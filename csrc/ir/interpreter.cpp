@@ -125,9 +125,8 @@ class Compiler {
 
 const Tensor* data_of(PyObject* o) { return is_variable(o) ? as_variable(o)->data.get() : as_tensor(o); }
 
-void require_inputs(const Program* p, PyObject* const* inputs, Py_ssize_t n) {
-  PyObject* params = p->params.get();
-  Py_ssize_t expected = PyTuple_GET_SIZE(params) - PyTuple_GET_SIZE(p->captures.get());
+void require_inputs(PyObject* params, PyObject* captures, PyObject* const* inputs, Py_ssize_t n) {
+  Py_ssize_t expected = PyTuple_GET_SIZE(params) - PyTuple_GET_SIZE(captures);
   if (n != expected) runtime_error("run_forward: the lambda has %zd inputs, but got %zd", expected, n);
   for (Py_ssize_t i = 0; i < n; ++i) {
     if (!is_variable(inputs[i]) && !is_tensor(inputs[i]))
@@ -325,6 +324,8 @@ PyTypeObject Program_Type = {
 };
 
 PyRef<Program> compile(const Lambda* lambda) {
+  if (has_open_sizes(lambda))
+    runtime_error("Program: the lambda has open sizes, which only inputs can tell: use run_forward");
   check_lambda(lambda);  // the kernels trust what they are called with
   Program* p = PyObject_GC_New(Program, &Program_Type);
   if (!p) throw PyError();
@@ -343,14 +344,37 @@ PyRef<Program> compile(const Lambda* lambda) {
   return ref;
 }
 
-Program* program_of(Lambda* lambda) {
-  if (!lambda->program) lambda->program = compile(lambda);
-  return as<Program>(lambda->program.get());
+PyRef<> program_for(Lambda* lambda, PyObject* const* inputs, Py_ssize_t n) {
+  if (!lambda->program) {
+    if (has_open_sizes(lambda)) lambda->program = check(PyDict_New());
+    else lambda->program = compile(lambda);
+  }
+  PyObject* programs = lambda->program.get();
+  if (!PyDict_CheckExact(programs)) return PyRef<>::borrow(programs);
+  constexpr Py_ssize_t kMost = 64;
+  PyObject *params = lambda->params.get(), *captures = lambda->captures.get();
+  require_inputs(params, captures, inputs, n);
+  std::vector<PyRef<TensorType>> types;
+  std::vector<PyObject*> borrowed;
+  std::string key;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(params); ++i) {
+    types.push_back(type_of(data_of(i < n ? inputs[i] : PyTuple_GET_ITEM(captures, i - n))));
+    borrowed.push_back(types.back().get());
+    key += format_type(types.back().get()) + ";";
+  }
+  PyRef<> name = check(PyUnicode_FromStringAndSize(key.data(), static_cast<Py_ssize_t>(key.size())));
+  if (PyObject* found = PyDict_GetItemWithError(programs, name.get())) return PyRef<>::borrow(found);
+  if (PyErr_Occurred()) throw PyError();
+  PyRef<Lambda> specialized = specialize(lambda, borrowed.data());
+  PyRef<Program> made = compile(specialized.get());
+  if (PyDict_GET_SIZE(programs) >= kMost) PyDict_Clear(programs);
+  check(PyDict_SetItem(programs, name.get(), made.object()));
+  return PyRef<>::borrow(made.object());
 }
 
 PyRef<> run_program(const Program* p, PyObject* const* inputs, Py_ssize_t n, bool plain) {
-  require_inputs(p, inputs, n);
   PyObject* captures = p->captures.get();
+  require_inputs(p->params.get(), captures, inputs, n);
   Py_ssize_t n_captures = PyTuple_GET_SIZE(captures);
   bool any_volatile = false, any_variable = false;
   auto look = [&](PyObject* o) {
@@ -380,7 +404,10 @@ PyObject* engine_run_forward(PyObject*, PyObject* args, PyObject* kwargs) {
     if (!is_lambda(expr)) runtime_error("expr argument is expected to be an Expr, but got %s", type_name(expr));
     if (!PyTuple_Check(inputs))
       runtime_error("inputs argument is expected to be a tuple, but got %s", type_name(inputs));
-    return run_program(program_of(as<Lambda>(expr)), &PyTuple_GET_ITEM(inputs, 0), PyTuple_GET_SIZE(inputs)).release();
+    PyObject* const* given = &PyTuple_GET_ITEM(inputs, 0);
+    Py_ssize_t n = PyTuple_GET_SIZE(inputs);
+    PyRef<> program = program_for(as<Lambda>(expr), given, n);
+    return run_program(as<Program>(program.get()), given, n).release();
   });
 }
 
@@ -388,7 +415,8 @@ PyMethodDef run_forward_def = {
     "run_forward", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(engine_run_forward)),
     METH_VARARGS | METH_KEYWORDS,
     "run_forward(expr, inputs) -> tuple\n\nRuns a Lambda on a tuple of Variables; gradients flow through the replay. "
-    "RuntimeError for inputs that differ from its parameters in number, type, device or size."};
+    "RuntimeError for inputs that differ from its parameters in number, type, device or size; where a parameter "
+    "leaves a size open, for what the operations themselves refuse."};
 
 }  // namespace
 

@@ -37,8 +37,8 @@ struct Program : PyObject {
 extern PyTypeObject Program_Type;
 
 PyRef<Program> compile(const Lambda* lambda);
-// The lambda's program, compiled on first use.
-Program* program_of(Lambda* lambda);
+// The lambda's program, compiled on first use. Where it has open sizes, the one for the sizes of `inputs`.
+PyRef<> program_for(Lambda* lambda, PyObject* const* inputs, Py_ssize_t n);
 
 // Runs the program on Variables: gradients flow through it as through the calls that were traced. The captures are
 // added behind `inputs`. Refuses, naming both sides, inputs that differ from the parameters in number, type, place or

@@ -26,7 +26,7 @@ struct TensorType : PyObject {
   DType dtype;
   Device device;
   uint8_t ndim;
-  int64_t* dims;  // owned; -1 is a size that may vary
+  int64_t* dims;  // owned; -1 is an open size, which the inputs of a run decide
 
   Dims sizes() const { return {dims, ndim}; }
 };
@@ -145,6 +145,11 @@ bool equal(const Lambda* a, const Lambda* b);
 Py_hash_t hash(const Lambda* lambda);
 // Scoping, arity and types; throws RuntimeError with the bad let and its neighbours (checker.cpp).
 void check_lambda(const Lambda* lambda);
+// Whether a size of a parameter or a result is left open; whether one of an argument is (specialize.cpp).
+bool has_open_sizes(const Lambda* lambda);
+bool has_open_arguments(const Apply* rhs);
+// The lambda for parameters of the given TensorTypes, all other sizes by the operations' rules. Throws their complaints.
+PyRef<Lambda> specialize(const Lambda* lambda, PyObject* const* types);
 
 void init_ir(PyObject* module);
 

@@ -76,6 +76,7 @@ class Printer : public ArgVisitor<Printer, void> {
   }
   static bool needs_types(const Let* let) {
     const Apply* rhs = let->rhs.get();
+    if (rhs->op && has_open_arguments(rhs)) return true;
     if (!rhs->op || PyTuple_GET_SIZE(let->results.get()) > rhs->op->row->outputs) return true;
     if (!(rhs->op->row->flags & kOpenSizes)) return false;
     try {

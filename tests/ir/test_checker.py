@@ -138,9 +138,12 @@ def test_a_returned_local_has_to_be_bound() -> None:
     refused(_C.Lambda([local(2, 3)], [], [local(2, 3)]), "used before it is bound")
 
 
-def test_a_type_with_an_open_size_is_refused_where_a_rule_needs_it() -> None:
+def test_the_rule_is_not_asked_where_a_size_is_open() -> None:
     x, y = _C.Local(_C.TensorType("Float", (-1, 3))), local(2, 3)
-    refused(_C.Lambda([x], [let(y, "neg", x)], [y]), "a size is open")
+    _C.Lambda([x], [let(y, "neg", x)], [y]).check()
+    with pytest.raises(RuntimeError, match="a size is open"):
+        _C.CppApply("neg", [x]).infer()
+    refused(_C.Lambda([x], [let(y, "mul", x)], [y]), "mul takes 2 arguments, but is given 1")
 
 
 def test_the_interpreter_refuses_what_is_not_well_formed() -> None:

@@ -7,6 +7,7 @@
 ``make_lambda(fn, inputs)``          the bare trace of a function on Variables, a ``Lambda``
 ``vjp(lambda)``, ``grad(lambda)``    its derivative, again a ``Lambda``
 ``optimize(lambda)``                 the passes of ``torchlite.jit.passes`` in their usual order
+``open_sizes(lambda, dims)``         the lambda for inputs of several sizes
 ``check(lambda)``, ``parse(text)``   well-formedness; the lambda that a text prints
 ``save(lambda, f)``, ``load(f)``     on disk, with constants and captures
 ===================================  =================================================================================
@@ -28,6 +29,7 @@ _PLACES = {
     "jit": "compiled",
     "load": "storage",
     "make_lambda": "tracing",
+    "open_sizes": "sizes",
     "optimize": "passes",
     "parse": "parser",
     "save": "storage",

@@ -289,7 +289,7 @@ class _Parser:
                 given.append(self.type())
         try:
             rhs = kind(op, args)
-            types = rhs.infer() if kind is _C.CppApply else given
+            types = given if kind is _C.PyApply or (given and _is_open(args)) else rhs.infer()
         except MemoryError:
             raise
         except Exception as e:
@@ -351,6 +351,11 @@ class _Parser:
 
 
 _TABLE: dict[str, tuple[str, int]] = {}
+
+
+def _is_open(args: Any) -> bool:
+    """Whether a size of an argument is open, so that no rule can tell the types of the results."""
+    return any(_is_open(a) if type(a) in (tuple, list) else type(a) is _C.Local and -1 in a.type.sizes for a in args)
 
 
 def _ops() -> dict[str, tuple[str, int]]:
