@@ -69,3 +69,13 @@ def test_overlapping_windows_add_up_in_the_gradient_of_max_pool2d():
 def test_max_pool2d_lets_nan_through():
     x = Variable(np.array([[[[1.0, np.nan], [2.0, 3.0]]]]))
     assert np.isnan(F.max_pool2d(x, 2).data.numpy()).all()
+
+
+def test_conv2d_adds_a_bias_of_the_inputs_type_and_refuses_others():
+    def ones(kind, *size):
+        return Variable(torchlite.from_numpy(np.ones(size, kind)))
+
+    half = torchlite.conv2d(ones("f2", 1, 1, 3, 3), ones("f2", 2, 1, 2, 2), ones("f2", 2))
+    assert half.data.numpy().dtype == "f2" and (half.data.numpy() == 5).all()
+    with pytest.raises(RuntimeError, match=r"Input type \(Float\) and bias type \(Double\)"):
+        torchlite.conv2d(ones("f4", 1, 1, 3, 3), ones("f4", 2, 1, 2, 2), ones("f8", 2))

@@ -121,6 +121,9 @@ Outputs conv2d_forward(Call& c) {
   if (bias && (bias->ndim != 1 || bias->size(0) != w->size(0)))
     runtime_error("conv2d: bias of size %s does not fit weight of size %s", format_dims(bias->sizes()).c_str(),
                   format_dims(w->sizes()).c_str());
+  if (bias && bias->dtype != c.tensor(0)->dtype)
+    runtime_error("conv2d: Input type (%s) and bias type (%s) should be the same", info(c.tensor(0)->dtype).name,
+                  info(bias->dtype).name);
   PyRef<Tensor> y = new_tensor(x->dtype, Sizes{p.images, w->size(0), p.window.out[0], p.window.out[1]});
   PyRef<Tensor> columns = columns_for(p, x->dtype);
   int64_t weights = p.out_channels * p.window.points();
@@ -131,7 +134,7 @@ Outputs conv2d_forward(Call& c) {
          block(y.get(), k * p.plane_out(), p.out_channels, p.window.positions()));
   }
   if (bias) {
-    PyRef<Tensor> b = contiguous(bias);
+    PyRef<Tensor> b = contiguous(floating_operand(bias, "conv2d", "bias").get());
     int64_t channels = w->size(0), plane = p.window.positions();
     GilRelease unlocked(y->numel);
     by_type(y->dtype, [&]<class T>(T) {
