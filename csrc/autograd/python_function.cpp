@@ -1,5 +1,6 @@
 // `_FunctionBase` as Python sees it: type object, attributes and the registration of the Python classes.
 #include "autograd/python_function.h"
+#include "utils/trashcan.h"
 
 namespace torchlite {
 
@@ -72,6 +73,7 @@ PyObject* function_tp_new(PyTypeObject* type, PyObject* args, PyObject* keywords
 void function_tp_dealloc(PyObject* o) {
   PyFunction* self = as_function(o);
   if (PyObject_GC_IsTracked(o)) PyObject_GC_UnTrack(o);
+  TRASHCAN_BEGIN(o, function_tp_dealloc);
   destroy_node(self);
   function_clear(self);
   std::destroy_at(&self->arguments);
@@ -79,6 +81,7 @@ void function_tp_dealloc(PyObject* o) {
   std::destroy_at(&self->outputs);
   std::destroy_at(&self->saved);
   Py_TYPE(o)->tp_free(o);
+  TRASHCAN_END
 }
 
 // One of the four pending attributes.

@@ -5,6 +5,7 @@
 #include "autograd/functions/accumulate_grad.h"
 #include "utils/freelist.h"
 #include "utils/live_objects.h"
+#include "utils/trashcan.h"
 
 namespace torchlite {
 
@@ -225,7 +226,7 @@ void variable_tp_dealloc(PyObject* o) {
   Variable* v = as_variable(o);
   PyTypeObject* type = Py_TYPE(o);
   PyObject_GC_UnTrack(o);
-  Py_TRASHCAN_BEGIN(o, variable_tp_dealloc);
+  TRASHCAN_BEGIN(o, variable_tp_dealloc);
   if (v->weakrefs) PyObject_ClearWeakRefs(o);
   if (v->is_traced) traced_variable_destroyed(v);
   if (v->accumulator) forget_leaf(v->accumulator, v->grad && Py_REFCNT(v->grad.get()) > 1 ? v->grad.object() : nullptr);
@@ -249,7 +250,7 @@ void variable_tp_dealloc(PyObject* o) {
     type->tp_free(o);
   }
   // For an instance of a Python class subtype_dealloc drops the reference to the type.
-  Py_TRASHCAN_END
+  TRASHCAN_END
 }
 
 }  // namespace torchlite

@@ -7,6 +7,7 @@
 #include "utils/errors.h"
 #include "utils/freelist.h"
 #include "utils/live_objects.h"
+#include "utils/trashcan.h"
 
 namespace torchlite {
 
@@ -101,8 +102,8 @@ void storage_tp_dealloc(PyObject* o) {
   Storage* self = static_cast<Storage*>(o);
   if (!self->owner) return release_storage(self);
   // The owner may be the last hold on another library's view of another Storage, and so on down.
-  Py_TRASHCAN_BEGIN(o, storage_tp_dealloc) release_storage(self);
-  Py_TRASHCAN_END
+  TRASHCAN_BEGIN(o, storage_tp_dealloc) release_storage(self);
+  TRASHCAN_END
 }
 
 }  // namespace torchlite

@@ -1,4 +1,5 @@
 #include "autograd/functions/basic_ops.h"
+#include "utils/trashcan.h"
 
 namespace torchlite {
 
@@ -56,14 +57,14 @@ PyRef<BasicNode> make_basic(PyTypeObject* type, const NodeClass* node_class, siz
 void basic_tp_dealloc(PyObject* o) {
   auto* self = as_basic(as_node(o));
   PyObject_GC_UnTrack(o);
-  Py_TRASHCAN_BEGIN(o, basic_tp_dealloc);
+  TRASHCAN_BEGIN(o, basic_tp_dealloc);
   destroy_node(self);
   basic_clear(self);
   std::destroy_at(&self->next);
   self->message.reset();
   std::destroy_at(&self->message);
   Py_TYPE(o)->tp_free(o);
-  Py_TRASHCAN_END
+  TRASHCAN_END
 }
 
 PyTypeObject* error_type();

@@ -5,6 +5,7 @@
 #include <bit>
 
 #include "utils/freelist.h"
+#include "utils/trashcan.h"
 
 namespace torchlite {
 
@@ -84,7 +85,7 @@ const NodeClass op_node_class = {
 void op_node_tp_dealloc(PyObject* o) {
   OpNode* self = static_cast<OpNode*>(o);
   PyObject_GC_UnTrack(o);
-  Py_TRASHCAN_BEGIN(o, op_node_tp_dealloc);
+  TRASHCAN_BEGIN(o, op_node_tp_dealloc);
   const Op& op = op_of(self);
   size_t n_edges = n_edges_of(self), n_saved = n_saved_of(self);
   destroy_node(self);
@@ -102,7 +103,7 @@ void op_node_tp_dealloc(PyObject* o) {
   } else {
     PyObject_GC_Del(o);
   }
-  Py_TRASHCAN_END
+  TRASHCAN_END
 }
 
 }  // namespace

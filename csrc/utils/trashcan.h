@@ -1,0 +1,71 @@
+// Bounds how deep deallocators nest, whatever the stack: TRASHCAN_BEGIN(o, dealloc) ... TRASHCAN_END around a body.
+//
+// Up to Python 3.12 the interpreter's own trashcan does, at 50 levels. That of 3.13 lets deallocators nest as deep as
+// C calls may, ten thousand levels, which is more than the stack of a small thread holds. There an object that is
+// found at 50 levels waits in a list of its thread until the outermost deallocator is done. Its type is kept for as
+// long: the deallocator of a Python class, which called ours, drops the type before.
+#pragma once
+
+#include "utils/py_ref.h"
+
+#if PY_VERSION_HEX < 0x030D0000
+
+#define TRASHCAN_BEGIN(o, dealloc) Py_TRASHCAN_BEGIN(o, dealloc)
+#define TRASHCAN_END Py_TRASHCAN_END
+
+#else
+
+#include <new>
+#include <vector>
+
+namespace torchlite {
+
+class Trashcan {
+ public:
+  explicit Trashcan(PyObject* o) : postponed_(depth_ >= 50 && postpone(o)) { ++depth_; }
+  ~Trashcan() {
+    if (depth_ == 1) empty();
+    --depth_;
+  }
+  Trashcan(const Trashcan&) = delete;
+  Trashcan& operator=(const Trashcan&) = delete;
+  bool postponed() const { return postponed_; }
+
+ private:
+  static bool postpone(PyObject* o) {
+    try {
+      waiting_.push_back(o);
+    } catch (const std::bad_alloc&) {
+      return false;  // deeper, then
+    }
+    Py_INCREF(Py_TYPE(o));
+    return true;
+  }
+  static void empty() {
+    while (!waiting_.empty()) {
+      PyObject* o = waiting_.back();
+      waiting_.pop_back();
+      PyTypeObject *type = Py_TYPE(o), *ours = type;
+      while (ours->tp_flags & Py_TPFLAGS_HEAPTYPE) ours = ours->tp_base;
+      ours->tp_dealloc(o);
+      Py_DECREF(type);
+    }
+  }
+
+  static inline thread_local int depth_ = 0;
+  static inline thread_local std::vector<PyObject*> waiting_;
+  bool postponed_;
+};
+
+}  // namespace torchlite
+
+#define TRASHCAN_BEGIN(o, dealloc)                   \
+  do {                                               \
+    [[maybe_unused]] ::torchlite::Trashcan trash(o); \
+    if (trash.postponed()) break;
+#define TRASHCAN_END \
+  }                  \
+  while (0)          \
+    ;
+
+#endif
