@@ -152,7 +152,7 @@ def _describe(self: Any) -> str:
 
 
 def _format(self: Any) -> str:
-    lines = _tensor_lines((self.cpu() if self.is_cuda else self).numpy())
+    lines = _tensor_lines((self.cpu() if self.is_cuda else self)._numpy())
     return "\n".join(["", *lines, _describe(self)]) if lines else _describe(self)
 
 

@@ -261,6 +261,7 @@ Py_hash_t variable_tp_hash(PyObject* o) { return _Py_HashPointer(o); }
 
 PyObject* variable_tp_repr(PyObject* o) {
   return guard([&]() -> PyObject* {
+    Unobserved printing;
     PyRef<> data = check(PyObject_Repr(as_variable(o)->data.object()));
     return PyUnicode_FromFormat("Variable containing:%U", data.get());
   });

@@ -52,6 +52,7 @@ PyObject* variable_array(PyObject* o, PyObject* args, PyObject* kwargs) {
     if (v->requires_grad)
       runtime_error("can't convert a Variable that requires grad to an array: use its .data (no gradient will flow)");
     value_read(v, "to an array");
+    Unobserved told;
     PyRef<> convert = check(PyObject_GetAttrString(v->data.object(), "__array__"));
     return PyObject_Call(convert.get(), args, kwargs);
   });

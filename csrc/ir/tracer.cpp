@@ -1,6 +1,7 @@
 #include "ir/tracer.h"
 
 #include <atomic>
+#include <cstring>
 #include <memory>
 #include <unordered_map>
 #include <unordered_set>
@@ -45,6 +46,29 @@ struct TraceState {
   // Locals as they stand without history, for what runs without gradients.
   std::unordered_map<const Local*, PyRef<Local>> detached;
 };
+
+// How many frames up the code stands that is not of this package.
+int level_of_caller() {
+  int level = 1;
+  PyRef<> frame = PyRef<>::steal(Py_XNewRef(reinterpret_cast<PyObject*>(PyEval_GetFrame())));
+  for (; frame; ++level) {
+    PyRef<> globals = check(PyObject_GetAttrString(frame.get(), "f_globals"));
+    PyObject* name = PyDict_GetItemString(globals.get(), "__name__");  // borrowed
+    const char* text = name && PyUnicode_Check(name) ? PyUnicode_AsUTF8(name) : nullptr;
+    if (!text || std::strncmp(text, "torchlite.", 10) != 0) break;
+    frame = PyRef<>::steal(reinterpret_cast<PyObject*>(PyFrame_GetBack(reinterpret_cast<PyFrameObject*>(frame.get()))));
+  }
+  return level;
+}
+
+// With the line of Python that does it: a branch on the value goes the same way in every replay.
+void warn_of_value(const char* what, const std::string& described, const char* how) {
+  if (PyErr_WarnFormat(PyExc_RuntimeWarning, level_of_caller(),
+                       "a traced %s (%s) is converted %s: the trace takes what Python makes of it for a constant, and "
+                       "a replay takes the same branch whatever its inputs are",
+                       what, described.c_str(), how) < 0)
+    throw PyError();
+}
 
 // The states of one thread, innermost last.
 struct Stack final : CallObserver {
@@ -351,17 +375,9 @@ void Stack::data_read(Variable* v) {
     if (state->known.contains(v)) state->read.emplace(storage.get(), storage.copy());
 }
 
-// With the line of Python that does it: a branch on the value goes the same way in every replay.
 void Stack::value_read(Variable* v, const char* how) {
-  for (auto& state : states) {
-    if (!state->known.contains(v)) continue;
-    if (PyErr_WarnFormat(PyExc_RuntimeWarning, 1,
-                         "a traced Variable (%s) is converted %s: the trace takes what Python makes of it for a "
-                         "constant, and a replay takes the same branch whatever its inputs are",
-                         describe(v).c_str(), how) < 0)
-      throw PyError();
-    return;
-  }
+  for (auto& state : states)
+    if (state->known.contains(v)) return warn_of_value("Variable", describe(v), how);
 }
 
 PyRef<> Stack::before_function(PyObject* cls, PyObject* const* args, Py_ssize_t n) {
@@ -378,6 +394,14 @@ void Stack::after_function(PyObject* cls, PyRef<> noted, PyObject* const* result
     PyRef<> arguments = PyRef<>::borrow(PyTuple_GET_ITEM(noted.get(), static_cast<Py_ssize_t>(i)));
     bind(*states[i], new_py_apply(PyRef<>::borrow(cls), std::move(arguments), std::move(location)), results, n);
   }
+}
+
+// The elements of `data` of a traced Variable are those of the Variable.
+void tensor_read(const Tensor* t, const char* how) {
+  if (!call_observer) return;
+  for (auto& state : this_stack().states)
+    if (state->read.contains(t->storage.get()))
+      return warn_of_value("Variable's .data", format_type(type_of(t).get()), how);
 }
 
 void tracer_enter(PyObject* inputs, TraceOptions options) {
@@ -399,6 +423,7 @@ void tracer_enter(PyObject* inputs, TraceOptions options) {
   }
   drop_orphans();
   if (this_stack().states.empty()) write_guard.install();
+  read_observer = tensor_read;
   Stack& stack = this_stack();
   stack.states.reserve(stack.states.size() + 1);  // nothing fails once the stack counts as live
   if (stack.states.empty()) live_stacks().push_back(&stack);
@@ -415,6 +440,7 @@ std::unique_ptr<TraceState> pop() noexcept {
   if (stack.states.empty()) {
     call_observer = nullptr;
     write_guard.remove();
+    read_observer = nullptr;
     std::erase(live_stacks(), &stack);
   }
   return state;

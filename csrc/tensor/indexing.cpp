@@ -217,8 +217,10 @@ PyRef<> select_item(Tensor* t, int64_t i) {
   if (t->ndim == 0) index_error("a 0-d tensor has no dimension to index");
   i = wrap_index(i, t->size(0), 0);
   int64_t offset = t->offset + i * t->stride(0);
-  if (t->ndim == 1 && t->device() == kCPU)
+  if (t->ndim == 1 && t->device() == kCPU) {
+    elements_read(t, "to a number");
     return element_to_number(t->storage->data + offset * itemsize(t->dtype), t->dtype);
+  }
   return new_view(t, {t->dims() + 1, t->ndim - 1}, {t->dims() + t->ndim + 1, t->ndim - 1}, offset);
 }
 
@@ -236,6 +238,7 @@ PyRef<> get_item(Tensor* t, PyObject* key) {
     PyRef<Tensor> view = v.of(t);
     if (!v.element) return view;
     if (t->device() != kCPU) return check(PyObject_CallMethod(view.object(), "item", nullptr));
+    elements_read(t, "to a number");
     return element_to_number(view->bytes(), view->dtype);
   }
   PyRef<> result = advanced_item(t, key);

@@ -113,6 +113,7 @@ void copy_into(Tensor* dst, Tensor* src) {
 }
 
 thread_local WriteObserver* write_observers = nullptr;
+thread_local void (*read_observer)(const Tensor* t, const char* how) = nullptr;
 
 void require_writable(const Tensor* t, const char* function) {
   if (t->readonly())

@@ -190,6 +190,7 @@ PyRef<> only_element(PyObject* o, const char* what) {
     type_error("only tensors of one element can be converted to %s, but got one of size %s", what,
                format_dims(t->sizes()).c_str());
   if (t->device() != kCPU) return check(PyObject_CallMethod(o, "item", nullptr));
+  elements_read(t, "to a number");
   return element_to_number(t->bytes(), t->dtype);
 }
 

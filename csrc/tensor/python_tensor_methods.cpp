@@ -98,6 +98,7 @@ PyObject* tensor_item(PyObject* o, PyObject*) {
       value_error("item: only tensors of one element are numbers, but got one of size %s",
                   format_dims(t->sizes()).c_str());
     if (t->device() != kCPU) type_error("item: the tensor lies on a CUDA device");
+    elements_read(t, "to a number");
     return element_to_number(t->bytes(), t->dtype).release();
   });
 }
@@ -200,11 +201,18 @@ PyObject* tensor_new(PyObject* o, PyObject* const* args, Py_ssize_t n) {
 
 // ---- memory -------------------------------------------------------------------------------------------------------
 
-PyObject* tensor_numpy(PyObject* o, PyObject*) {
+PyObject* tensor_numpy_unobserved(PyObject* o, PyObject*) {
   return guard([&]() -> PyObject* {
     // A handle of its own: the caller may reshape or freeze it.
     PyObject* array = numpy_view(as_tensor(o));
     return check(PyArray_View(reinterpret_cast<PyArrayObject*>(array), nullptr, &PyArray_Type)).release();
+  });
+}
+
+PyObject* tensor_numpy(PyObject* o, PyObject*) {
+  return guard([&]() -> PyObject* {
+    elements_read(as_tensor(o), "to an array");
+    return tensor_numpy_unobserved(o, nullptr);
   });
 }
 
@@ -429,6 +437,7 @@ PyMethodDef tensor_methods[] = {
      "BufferError where it cannot be exported as asked."},
     {"__dlpack_device__", tensor_dlpack_device, METH_NOARGS, "DLPack's (device type, device number)."},
     {"storage", tensor_storage, METH_NOARGS, "The memory that this is a view of."},
+    {"_numpy", tensor_numpy_unobserved, METH_NOARGS, "As numpy(), for what only prints: a trace does not warn of it."},
     {"numpy", tensor_numpy, METH_NOARGS, "An ndarray on the same memory: writes are seen on both sides."},
     {nullptr, nullptr, 0, nullptr},
 };

@@ -126,6 +126,11 @@ struct WriteObserver {
   WriteObserver* next = nullptr;
 };
 extern thread_local WriteObserver* write_observers;
+// Told before Python turns elements of a tensor into a number or an array of its own, `how`; or nullptr. May throw.
+extern thread_local void (*read_observer)(const Tensor* t, const char* how);
+inline void elements_read(const Tensor* t, const char* how) {
+  if (read_observer) read_observer(t, how);
+}
 
 // ---- helpers ------------------------------------------------------------------------------------------------------
 // dim in [-ndim, ndim) to [0, ndim); IndexError... the era's "dimension out of range" RuntimeError otherwise.

@@ -31,6 +31,28 @@ def test_reading_a_traced_value_warns_with_the_line(read: str) -> None:
     assert [(w.filename, w.lineno) for w in seen] == [(__file__, f.__code__.co_firstlineno)]
 
 
+DATA_READS: dict[str, Callable] = {
+    "sum": lambda v: v.data.sum(),
+    "element": lambda v: v.data[0],
+    "compared": lambda v: v.data.max() > 0,
+    "numpy": lambda v: v.data.numpy(),
+    "tolist": lambda v: v.data.tolist(),
+    "float": lambda v: float(v.data[:1]),
+}
+
+
+@pytest.mark.parametrize("read", DATA_READS)
+def test_reading_data_of_a_traced_value_warns_with_the_line(read: str) -> None:
+    f = DATA_READS[read]
+    with pytest.warns(RuntimeWarning, match=r"a traced Variable's .data \(Float\(.*\)\) is converted to a") as seen:
+        trace(lambda x: (f(x), x * 2)[1], variable(3))
+    assert [(w.filename, w.lineno) for w in seen] == [(__file__, f.__code__.co_firstlineno)]
+
+
+def test_printing_and_sizes_are_no_reads() -> None:
+    trace(lambda x: (str(x), x.data.size(), x.data.new(3).zero_(), x * x.numel())[3], variable(3))
+
+
 @pytest.mark.parametrize("read", READS)
 def test_other_values_are_read_without_a_word(read: str) -> None:
     f, other = READS[read][0], variable(1)

@@ -20,6 +20,8 @@ PyObject* to_python(const Op& op, const ParsedArgs& a, PyRef<> result) {
     bool full = true;
     for (size_t i = 0; i < op.params.size(); ++i)
       if (op.params[i].name == "dim" && a.values[i] != Py_None && !PyBool_Check(a.values[i])) full = false;
+    PyObject* self = a.values[op.self_index];
+    if (full && is_tensor(self)) elements_read(as_tensor(self), "to a number");
     if (full && t->numel == 1) return element_to_number(t->bytes(), t->dtype).release();
   }
   return result.release();
