@@ -250,10 +250,11 @@ def compile(fn: Callable | None = None, *, check: bool = False, optimize: bool =
     captured: each run reads their current data.
 
     A trace knows no Python: branches go the way that they went while tracing (``float(v)``, ``v.item()``, ``v.numpy()``
-    and their like on a traced Variable or its data give a RuntimeWarning that names the line), and what isn't an operation on
-    Variables (a print, a write to ``.data``, a NumPy call) happens only then. A Variable that ``fn`` makes itself is a
-    constant; one that it makes from the ``.data`` of a traced Variable is an error, as ``detach()`` is what is meant.
-    With ``check`` each call also runs ``fn`` itself and raises RuntimeError, naming the first result that differs.
+    and their like on a traced Variable or its data give a RuntimeWarning that names the line), and what isn't an
+    operation on Variables (a print, a write to ``.data``, a NumPy call) happens only then. A Variable that ``fn`` makes
+    itself is a constant; one that it makes from the ``.data`` of a traced Variable is an error, as ``detach()`` is what
+    is meant. With ``check`` each call also runs ``fn`` itself and raises RuntimeError, naming the first result that
+    differs.
 
     Called while something else is being traced, ``fn`` becomes a part of that. TypeError for arguments or results of
     another kind; RuntimeError if ``fn`` writes an argument in place. Without ``optimize`` the trace is replayed as it
