@@ -20,7 +20,7 @@ LEAKS = {
         import ctypes
         import numpy as np
         def test_it():
-            ctypes.pythonapi.Py_IncRef(ctypes.py_object(np.ndarray))
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(np.add))
         """,
     "in a fixture": """
         import pytest

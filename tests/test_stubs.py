@@ -17,7 +17,7 @@ PACKAGE = ROOT / "torchlite"
 # Whether these appear on a class depends on the version of Python or says nothing to a type checker.
 NOT_IN_STUBS = re.compile(
     r"__(doc|dict|weakref|module|slots|new|init|repr|str|format|reduce|reduce_ex|setattr|delattr|getattribute|hash|"
-    r"delitem|eq|ne|lt|le|gt|ge|match_args|getnewargs|static_attributes|firstlineno)__$"
+    r"delitem|eq|ne|lt|le|gt|ge|match_args|getnewargs|static_attributes|firstlineno|buffer|release_buffer)__$"
 )
 
 

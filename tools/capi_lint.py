@@ -18,10 +18,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).parent.parent
-ALLOWED_MACROS = {"TL_INSTANTIATE"}  # explicit instantiations of one template, undefined after its last use
+# Explicit instantiations of one template, undefined after its last use; and the trashcan, as CPython spells it.
+ALLOWED_MACROS = {"TL_INSTANTIATE", "TRASHCAN_BEGIN"}
 LAYERS = ["utils", "tensor", "autograd", "ir"]
 TEARDOWN = re.compile(r"_tp_clear\s*\(|\bPy_CLEAR\b|(?:->|\.)~|\btp_free\b|PyObject_GC_Del\b|PyObject_ClearWeakRefs\b"
-                      r"|\bdestroy_at\b|Py_TRASHCAN_BEGIN\b")
+                      r"|\bdestroy_at\b|TRASHCAN_BEGIN\b")
 REFCOUNT = re.compile(r"\bPy_X?(?:INCREF|DECREF)\b")
 
 
@@ -110,7 +111,7 @@ def lint_text(file: str, text: str, definitions: str | None = None) -> list[Find
             report(match.start(), "gc-trio", f"a type is given Py_TPFLAGS_HAVE_GC but no {', '.join(missing)}")
 
     open_trashcan = False
-    for match in re.finditer(r"\bPy_TRASHCAN_(BEGIN|END)\b", code):
+    for match in re.finditer(r"(?<!#define )\b(?:Py_)?TRASHCAN_(BEGIN|END)\b", code):
         if (match.group(1) == "BEGIN") == open_trashcan:
             report(match.start(), "trashcan", f"Py_TRASHCAN_{match.group(1)} without its counterpart before it")
         open_trashcan = match.group(1) == "BEGIN"

@@ -38,7 +38,7 @@ class Trashcan {
     } catch (const std::bad_alloc&) {
       return false;  // deeper, then
     }
-    Py_INCREF(Py_TYPE(o));
+    Py_INCREF(Py_TYPE(o));  // refcount: the list owns the type, until empty()
     return true;
   }
   static void empty() {
@@ -48,7 +48,7 @@ class Trashcan {
       PyTypeObject *type = Py_TYPE(o), *ours = type;
       while (ours->tp_flags & Py_TPFLAGS_HEAPTYPE) ours = ours->tp_base;
       ours->tp_dealloc(o);
-      Py_DECREF(type);
+      Py_DECREF(type);  // refcount: taken by postpone()
     }
   }
 
