@@ -12,28 +12,32 @@ namespace torchlite {
 const NodeClass* node_classes[kNodeKinds];
 
 namespace {
+
 uint64_t next_sequence = 0;
+
+void number(Node* self, NodeKind kind, int32_t n_inputs, uint16_t n_outputs, bool requires_grad) noexcept {
+  self->tag = NodeTag{.sequence = next_sequence++, .requires_grad = requires_grad, .released = false, .kind = kind};
+  self->run = 0;
+  self->slot = 0;
+  self->n_inputs = n_inputs;
+  self->n_outputs = n_outputs;
+}
+
 }  // namespace
 
 void construct_node(Node* self, const NodeClass* node_class, int32_t n_inputs, uint16_t n_outputs,
                     bool requires_grad) noexcept {
   ++live.functions;
-  node_classes[static_cast<int>(node_class->kind)] = node_class;
-  self->kind = node_class->kind;
+  const NodeClass*& known = node_classes[static_cast<int>(node_class->kind)];
+  if (!known) known = node_class;
   self->extra = nullptr;
   self->weakrefs = nullptr;
   self->op = 0;
-  number_node(self, n_inputs, n_outputs, requires_grad);
+  number(self, node_class->kind, n_inputs, n_outputs, requires_grad);
 }
 
 void number_node(Node* self, int32_t n_inputs, uint16_t n_outputs, bool requires_grad) noexcept {
-  self->sequence = next_sequence++;
-  self->run = 0;
-  self->slot = 0;
-  self->n_inputs = n_inputs;
-  self->n_outputs = n_outputs;
-  self->requires_grad = requires_grad;
-  self->released = false;
+  number(self, self->kind, n_inputs, n_outputs, requires_grad);
 }
 
 uint32_t add_output(Node* self) {

@@ -67,11 +67,24 @@ struct NodeClass {
 
 extern const NodeClass* node_classes[kNodeKinds];
 
-struct Node : PyObject {
+struct NodeTag {
   uint64_t sequence : 54;      // order of creation: the engine runs the youngest ready node first
   uint64_t requires_grad : 1;  // "executable": false for a node that is never run
   uint64_t released : 1;       // saved tensors are gone
   NodeKind kind : 8;
+};
+
+struct Node : PyObject {
+  union {
+    struct {  // as NodeTag
+      uint64_t sequence : 54;
+      uint64_t requires_grad : 1;
+      uint64_t released : 1;
+      NodeKind kind : 8;
+    };
+    // All of it at once: writing a new node field by field stalls on the loads in between.
+    NodeTag tag;
+  };
   uint32_t run;  // Note [Engine scratch]
   uint32_t slot;
   NodeExtra* extra;  // owned

@@ -12,19 +12,22 @@ void buffers_freed() {
 
 SavedVariable::SavedVariable(Variable* v, const Node* owner) {
   if (!v) return;
+  CounterRef& counter = counter_of(v);  // what may fail comes first
+  counter_ = counter.share();
   value_ = PyRef<Tensor>::borrow(v->data.get());
+  bool is_leaf = !v->grad_fn, is_output = v->grad_fn.get() == owner;
+  if (is_leaf) {
+    origin_ = PyRef<Variable>::borrow(v);
+  } else if (!is_output) {
+    origin_ = PyRef<Node>::borrow(v->grad_fn.get());
+  }
+  // Side by side: they share a word.
+  version_ = counter->version;
   output_nr_ = v->output_nr;
   requires_grad_ = v->requires_grad;
-  if (v->grad_fn) {
-    is_output_ = v->grad_fn.get() == owner;
-    if (!is_output_) origin_ = PyRef<Node>::borrow(v->grad_fn.get());
-  } else {
-    is_leaf_ = true;
-    origin_ = PyRef<Variable>::borrow(v);
-  }
-  CounterRef& counter = counter_of(v);
-  counter_ = counter.share();
-  version_ = counter->version;
+  is_output_ = is_output && !is_leaf;
+  is_leaf_ = is_leaf;
+  is_constant_ = false;
 }
 
 SavedVariable SavedVariable::constant(PyObject* value) {

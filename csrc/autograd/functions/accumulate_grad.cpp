@@ -4,6 +4,7 @@
 #include "autograd/hooks.h"
 #include "autograd/observer.h"
 #include "autograd/ops/op.h"
+#include "utils/freelist.h"
 #include "utils/gil.h"
 
 namespace torchlite {
@@ -124,6 +125,9 @@ const NodeClass accumulate_grad_class = {
     .clear = accumulate_grad_clear,
 };
 
+// A leaf whose results come and go (a parameter used without a graph that lasts) has a new accumulator each time.
+Freelist<AccumulateGrad, 256> freelist;
+
 // ---- slots --------------------------------------------------------------------------------------------------------
 
 void accumulate_grad_tp_dealloc(PyObject* o) {
@@ -133,7 +137,7 @@ void accumulate_grad_tp_dealloc(PyObject* o) {
   destroy_node(self);
   self->orphaned_grad.reset();
   self->orphaned_grad.~PyRef<>();
-  PyObject_GC_Del(o);
+  freelist.put(self);
 }
 
 PyObject* accumulate_grad_get_variable(PyObject* o, void*) {
@@ -162,10 +166,10 @@ PyTypeObject AccumulateGrad_Type = {
 };
 
 PyRef<AccumulateGrad> new_accumulate_grad(Variable* variable) {
-  AccumulateGrad* self = PyObject_GC_New(AccumulateGrad, &AccumulateGrad_Type);
+  AccumulateGrad* self = freelist.take(&AccumulateGrad_Type);
   if (!self) throw PyError();
   if (variable->accumulator) {  // made by a finalizer that the allocation ran
-    PyObject_GC_Del(self);
+    freelist.put(self);
     return PyRef<AccumulateGrad>::borrow(variable->accumulator);
   }
   construct_node(self, &accumulate_grad_class, 0, 1, true);

@@ -146,7 +146,13 @@ PyRef<OpNode> record(const Op& op, PyObject* const* args, const Scan& s, const T
 void save_arguments(const Op& op, PyObject* const* args, OpNode* node) {
   SavedVariable* saved = op_node_saved(node);
   auto save = [&](PyObject* a) {
-    *saved++ = is_variable(a) ? SavedVariable(as_variable(a), node) : SavedVariable::constant(a);
+    if (!is_variable(a)) {
+      *saved++ = SavedVariable::constant(a);
+      return;
+    }
+    // Made in place, over an empty one: with the counter there, it cannot fail.
+    counter_of(as_variable(a));
+    new (saved++) SavedVariable(as_variable(a), node);
   };
   for (uint32_t left = node->saved_mask & ((1u << op.params.size()) - 1); left; left &= left - 1) {
     int i = std::countr_zero(left);
