@@ -2,6 +2,8 @@
 #include "autograd/python_function.h"
 #include "utils/trashcan.h"
 
+#include "autograd/python_variable.h"
+
 namespace torchlite {
 
 PyObject* interned(const char* text) {
@@ -233,6 +235,7 @@ PyObject* autograd_init(PyObject*, PyObject*) {
     // The initial value is a static type that the global does not own.
     if (variable_class == &VariableBase_Type) new_ref(variable_class);
     replace_class(variable_class, variable);
+    shorten_dealloc(variable_class);
     replace_class(function_class, function);
     replace_class(stochastic_function_class, stochastic);
     return new_ref(Py_True);

@@ -326,12 +326,6 @@ PyTypeObject VariableBase_Type = {
     .tp_new = variable_tp_new,
 };
 
-void set_variable_class(PyTypeObject* type) {
-  Py_INCREF(type);  // refcount: the global owns its class, the built-in one excepted
-  PyTypeObject* old = std::exchange(variable_class, type);
-  if (old != &VariableBase_Type) Py_DECREF(old);  // refcount: see above
-}
-
 void init_variable(PyObject* module) {
   variable_number_methods.nb_bool = variable_nb_bool;
   VariableBase_Type.tp_richcompare = variable_richcompare;

@@ -19,7 +19,8 @@ extern richcmpfunc variable_richcompare;
 extern PyMethodDef variable_methods[];
 extern PyGetSetDef variable_getset[];
 
-// Makes `type`, a subclass of `_VariableBase` that adds no fields, the class of results.
-void set_variable_class(PyTypeObject* type);
+// Lets the instances of `type`, a Python class directly on `_VariableBase` that adds no fields, die without the general
+// subtype_dealloc, which would look for fields to clear and then call ours: results are made and dropped all the time.
+void shorten_dealloc(PyTypeObject* type) noexcept;
 
 }  // namespace torchlite

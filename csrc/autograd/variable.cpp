@@ -105,7 +105,7 @@ void construct(Variable* v) {
 // An instance of `type`, tracked, without data. Never runs Python code for the registered class.
 PyRef<Variable> allocate(PyTypeObject* type) {
   if (type == &VariableBase_Type || type == variable_class) {
-    // The registered class adds nothing to the struct (see set_variable_class), so its instances can be recycled.
+    // The registered class adds nothing to the struct (its size says so), so its instances can be recycled.
     if (type->tp_basicsize == static_cast<Py_ssize_t>(sizeof(Variable))) {
       Variable* v = freelist.take(type);
       if (!v) throw PyError();
@@ -222,11 +222,16 @@ int variable_tp_clear(PyObject* o) {
   return 0;
 }
 
-void variable_tp_dealloc(PyObject* o) {
+namespace {
+
+// `dealloc` is the slot that runs this. The slot of a Python class drops the instance's reference to its type; that of
+// `_VariableBase` leaves it to subtype_dealloc, which calls it for instances of subclasses.
+template <destructor dealloc, bool drops_type>
+void destroy(PyObject* o) {
   Variable* v = as_variable(o);
   PyTypeObject* type = Py_TYPE(o);
   PyObject_GC_UnTrack(o);
-  TRASHCAN_BEGIN(o, variable_tp_dealloc);
+  TRASHCAN_BEGIN(o, dealloc);
   if (v->weakrefs) PyObject_ClearWeakRefs(o);
   if (v->is_traced) traced_variable_destroyed(v);
   if (v->accumulator) forget_leaf(v->accumulator, v->grad && Py_REFCNT(v->grad.get()) > 1 ? v->grad.object() : nullptr);
@@ -249,8 +254,26 @@ void variable_tp_dealloc(PyObject* o) {
   } else {
     type->tp_free(o);
   }
-  // For an instance of a Python class subtype_dealloc drops the reference to the type.
+  if (drops_type) Py_DECREF(type);  // refcount: an instance owns its heap type
   TRASHCAN_END
+}
+
+void variable_class_tp_dealloc(PyObject* o) {
+  // A finalizer may revive the object. One of a subclass was run by subtype_dealloc.
+  if (Py_TYPE(o)->tp_dealloc == variable_class_tp_dealloc && Py_TYPE(o)->tp_finalize &&
+      PyObject_CallFinalizerFromDealloc(o) < 0)
+    return;
+  destroy<variable_class_tp_dealloc, true>(o);
+}
+
+}  // namespace
+
+void variable_tp_dealloc(PyObject* o) { destroy<variable_tp_dealloc, false>(o); }
+
+void shorten_dealloc(PyTypeObject* type) noexcept {
+  if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) && type->tp_base == &VariableBase_Type && !type->tp_del &&
+      type->tp_basicsize == static_cast<Py_ssize_t>(sizeof(Variable)))
+    type->tp_dealloc = variable_class_tp_dealloc;
 }
 
 }  // namespace torchlite

@@ -187,7 +187,38 @@ PyRef<> pack(PyRef<>* results, int n) {
   return tuple;
 }
 
+// wrap_outputs for the usual case: one result, nobody observes.
+PyRef<> wrap_output(const Op& op, PyObject* const* args, Scan& s, Outputs& outputs) {
+  PyRef<Tensor> data = PyRef<Tensor>::borrow(outputs.v[0].get());
+  const Storage* source = (s.variables & 1) && 0 != op.list_index ? as_variable(args[0])->data->storage.get() : nullptr;
+  bool shares = data->storage.get() == source;
+  PyRef<Variable> v;
+  if (s.any_volatile) {
+    v = new_volatile(std::move(data));
+  } else if (s.any_grad && grad_enabled && op.differentiable()) {
+    uint32_t mask = used_by_gradients(op, args, s.variables);
+    PyRef<OpNode> node = record(op, args, s, data.get(), mask);
+    save_arguments(op, args, node.get());
+    bool differentiable = !(op.row->non_differentiable & 1) && is_floating(data->dtype);
+    v = new_interior(std::move(data), PyRef<Node>::borrow(node.get()), 0, differentiable);
+    if (shares) join_version(v.get(), as_variable(args[0]));
+    Variable* result = v.get();
+    if (mask) save_outputs(op, node.get(), outputs, &result, count_saved(op, args, mask));
+    PyObject_GC_Track(node.get());
+    return v;
+  } else if (grad_enabled && !(op.row->flags & kLeaf)) {
+    PyRef<OpNode> node = new_op_node(op, s.n_variables, 0, false);
+    PyObject_GC_Track(node.get());
+    v = new_interior(std::move(data), std::move(node), 0, false);
+  } else {
+    v = new_leaf(std::move(data));
+  }
+  if (shares) join_version(v.get(), as_variable(args[0]));
+  return v;
+}
+
 PyRef<> wrap_outputs(const Op& op, PyObject* const* args, Scan& s, Outputs& outputs, PyRef<> noted) {
+  if (op.row->outputs == 1 && !call_observer) return wrap_output(op, args, s, outputs);
   PyRef<> results[kMaxOutputs];
   Variable* variables[kMaxOutputs] = {};
   bool executable = s.any_grad && !s.any_volatile && grad_enabled && op.differentiable();
