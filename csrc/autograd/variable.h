@@ -83,7 +83,10 @@ extern PyTypeObject VariableBase_Type;
 extern PyTypeObject* variable_class;
 
 inline bool is_variable(PyObject* o) {
-  return Py_TYPE(o) == variable_class || PyObject_TypeCheck(o, &VariableBase_Type);
+  // What is asked about is nearly always a result or a plain tensor.
+  PyTypeObject* type = Py_TYPE(o);
+  if (type == variable_class) return true;
+  return !is_plain_tensor_type(type) && PyObject_TypeCheck(o, &VariableBase_Type);
 }
 inline Variable* as_variable(PyObject* o) { return static_cast<Variable*>(o); }
 

@@ -77,10 +77,12 @@ extern PyTypeObject TensorTypes[kDTypes];
 // torch.Size: a tuple of ints.
 extern PyTypeObject Size_Type;
 
+// Whether it is one of the eight classes itself, as nearly every tensor's is.
+inline bool is_plain_tensor_type(const PyTypeObject* type) {
+  return type >= TensorTypes && type < TensorTypes + kDTypes;
+}
 inline bool is_tensor(PyObject* o) {
-  // Nearly every tensor is of one of the eight classes itself.
-  PyTypeObject* type = Py_TYPE(o);
-  return (type >= TensorTypes && type < TensorTypes + kDTypes) || PyObject_TypeCheck(o, &TensorBase_Type);
+  return is_plain_tensor_type(Py_TYPE(o)) || PyObject_TypeCheck(o, &TensorBase_Type);
 }
 inline Tensor* as_tensor(PyObject* o) { return static_cast<Tensor*>(o); }
 
