@@ -2,8 +2,8 @@
 //
 // Up to Python 3.12 the interpreter's own trashcan does, at 50 levels. That of 3.13 lets deallocators nest as deep as
 // C calls may, ten thousand levels, which is more than the stack of a small thread holds. There an object that is
-// found at 50 levels waits in a list of its thread until the outermost deallocator is done. Its type is kept for as
-// long: the deallocator of a Python class, which called ours, drops the type before.
+// found at 50 levels waits in a list of its thread until the outermost deallocator is done, and goes on with the
+// deallocator that found it. Its type is kept for as long: subtype_dealloc, where that called ours, drops it before.
 #pragma once
 
 #include "utils/py_ref.h"
@@ -22,7 +22,7 @@ namespace torchlite {
 
 class Trashcan {
  public:
-  explicit Trashcan(PyObject* o) : postponed_(depth_ >= 50 && postpone(o)) { ++depth_; }
+  Trashcan(PyObject* o, destructor dealloc) : postponed_(depth_ >= 50 && postpone(o, dealloc)) { ++depth_; }
   ~Trashcan() {
     if (depth_ == 1) empty();
     --depth_;
@@ -32,9 +32,14 @@ class Trashcan {
   bool postponed() const { return postponed_; }
 
  private:
-  static bool postpone(PyObject* o) {
+  struct Waiting {
+    PyObject* object;
+    destructor dealloc;
+  };
+
+  static bool postpone(PyObject* o, destructor dealloc) {
     try {
-      waiting_.push_back(o);
+      waiting_.push_back({o, dealloc});
     } catch (const std::bad_alloc&) {
       return false;  // deeper, then
     }
@@ -43,25 +48,24 @@ class Trashcan {
   }
   static void empty() {
     while (!waiting_.empty()) {
-      PyObject* o = waiting_.back();
+      Waiting next = waiting_.back();
       waiting_.pop_back();
-      PyTypeObject *type = Py_TYPE(o), *ours = type;
-      while (ours->tp_flags & Py_TPFLAGS_HEAPTYPE) ours = ours->tp_base;
-      ours->tp_dealloc(o);
+      PyTypeObject* type = Py_TYPE(next.object);
+      next.dealloc(next.object);
       Py_DECREF(type);  // refcount: taken by postpone()
     }
   }
 
   static inline thread_local int depth_ = 0;
-  static inline thread_local std::vector<PyObject*> waiting_;
+  static inline thread_local std::vector<Waiting> waiting_;
   bool postponed_;
 };
 
 }  // namespace torchlite
 
-#define TRASHCAN_BEGIN(o, dealloc)                   \
-  do {                                               \
-    [[maybe_unused]] ::torchlite::Trashcan trash(o); \
+#define TRASHCAN_BEGIN(o, dealloc)                            \
+  do {                                                        \
+    [[maybe_unused]] ::torchlite::Trashcan trash(o, dealloc); \
     if (trash.postponed()) break;
 #define TRASHCAN_END \
   }                  \
