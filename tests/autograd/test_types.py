@@ -202,3 +202,22 @@ def test_functions_and_variables_take_weak_references():
 def test_the_size_of_an_object_is_reported():
     for o in instances():
         assert sys.getsizeof(o) >= 16
+
+
+class Named(Variable):
+    pass
+
+
+@pytest.mark.parametrize("cls", [Variable, Named])
+def test_a_long_chain_of_gradients_dies_without_a_reference_to_its_class(cls):
+    def chain():
+        v = cls(np.ones(1))
+        for _ in range(1000):
+            outer = cls(np.ones(1))
+            outer.grad = v
+            v = outer
+
+    chain()
+    before = sys.getrefcount(cls)
+    chain()
+    assert sys.getrefcount(cls) == before
