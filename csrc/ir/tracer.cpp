@@ -51,12 +51,12 @@ struct TraceState {
 int level_of_caller() {
   int level = 1;
   PyRef<> frame = PyRef<>::steal(Py_XNewRef(reinterpret_cast<PyObject*>(PyEval_GetFrame())));
-  for (; frame; ++level) {
+  for (; frame && frame.get() != Py_None; ++level) {
     PyRef<> globals = check(PyObject_GetAttrString(frame.get(), "f_globals"));
     PyObject* name = PyDict_GetItemString(globals.get(), "__name__");  // borrowed
     const char* text = name && PyUnicode_Check(name) ? PyUnicode_AsUTF8(name) : nullptr;
     if (!text || std::strncmp(text, "torchlite.", 10) != 0) break;
-    frame = PyRef<>::steal(reinterpret_cast<PyObject*>(PyFrame_GetBack(reinterpret_cast<PyFrameObject*>(frame.get()))));
+    frame = check(PyObject_GetAttrString(frame.get(), "f_back"));
   }
   return level;
 }
