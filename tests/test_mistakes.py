@@ -45,7 +45,10 @@ MISTAKES = {
         lambda: Variable(np.arange(3), requires_grad=True), RuntimeError,
         "Variable: .*Long",
     ),
-    "a misspelt argument": (lambda: Variable(np.ones(3), require_grad=True), TypeError, "Variable.*'require_grad'|'require_grad'.*Variable"),
+    "a misspelt argument": (
+        lambda: Variable(np.ones(3), require_grad=True), TypeError,
+        "Variable.*'require_grad'|'require_grad'.*Variable",
+    ),
     "requires_grad = 1": (lambda: setattr(leaf(3), "requires_grad", 1), RuntimeError, "requires_grad.*bool, not int"),
     "NumPy's axis": (lambda: leaf(3).sum(axis=0), TypeError, r"sum .*'axis'; expected: sum\(.*dim=None"),
     "np.sum of a Variable": (lambda: np.sum(leaf(3)), TypeError, "sum .*'axis'; expected"),
