@@ -83,7 +83,6 @@ int node_tp_traverse(PyObject* o, visitproc visit, void* arg) {
   if (self->extra) {
     for (const NodeExtra::PreHook& h : self->extra->pre_hooks) Py_VISIT(h.dict.get());
     Py_VISIT(self->extra->post_hooks.get());
-    Py_VISIT(self->extra->dict.get());
   }
   return self->node_class()->traverse(self, visit, arg);
 }
@@ -94,7 +93,6 @@ int node_tp_clear(PyObject* o) {
     auto pre = std::move(self->extra->pre_hooks);
     self->extra->pre_hooks.clear();
     self->extra->post_hooks.reset();
-    self->extra->dict.reset();
   }
   self->node_class()->clear(self);
   return 0;

@@ -41,7 +41,6 @@ struct NodeExtra {
   };
   std::vector<PreHook> pre_hooks;
   PyRef<> post_hooks;  // dict of register_hook
-  PyRef<> dict;        // attributes set from Python
   std::vector<OutputInfo> outputs;
   // Sizes and type of the inputs that the result does not have itself (broadcast, reshaped, cast).
   std::vector<std::unique_ptr<OutputInfo>> inputs;
@@ -54,8 +53,8 @@ inline constexpr int kNodeKinds = 5;
 // What a node does; one static table per kind of node.
 struct NodeClass {
   NodeKind kind;
-  // Gradients of the inputs from gradients of the outputs (one per output, possibly empty). `create_graph` says that
-  // the caller records the gradient's own graph.
+  // Gradients of the inputs from gradients of the outputs (one per output, possibly empty). The
+  // gradient's own graph is recorded where one of them is not volatile.
   Gradients (*apply)(Node* self, Gradients&& grads);
   // Drops what was saved; a later use raises the "second time" error.
   void (*release)(Node* self);
