@@ -40,6 +40,8 @@ PyMethodDef module_functions[] = {
     {"_is_grad_enabled", is_grad_enabled, METH_NOARGS, "Whether operations are recorded on this thread."},
     {"from_numpy", from_numpy, METH_O,
      "from_numpy(array) -> tensor\n\nA tensor on the memory of an ndarray; TypeError for a type that tensors lack."},
+    {"_set_package_name", set_package_name, METH_O,
+     "Sets the package that the classes of tensors and storages and Size belong to."},
     {"_find_op", find_op_object, METH_O, "The operation of that name."},
     {nullptr, nullptr, 0, nullptr},
 };

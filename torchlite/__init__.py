@@ -55,7 +55,10 @@ Tensor = FloatTensor
 globals().update({op.name: op for op in _C._ops if not (op.hidden or op.method_only or op.inplace_only)})
 
 # Loaded when first used, so that importing the package costs little more than importing NumPy.
-_LAZY = {"nn", "optim", "utils", "jit", "cuda", "autograd", "serialization", "random"}
+_LAZY = {
+    "nn", "optim", "utils", "jit", "cuda", "autograd", "serialization", "random", "compat", "backends",
+    "multiprocessing", "distributed", "_six", "_utils",
+}
 _LAZY_NAMES = {
     "_factories": (
         "arange", "bernoulli", "eye", "full", "linspace", "logspace", "normal", "ones", "ones_like", "rand", "randn",
@@ -64,6 +67,7 @@ _LAZY_NAMES = {
     "serialization": ("load", "save"),
     "random": ("default_generator", "get_rng_state", "initial_seed", "manual_seed", "seed", "set_rng_state"),
     "utils.typename": ("typename",),
+    "_utils": ("_import_dotted_name",),
 }
 
 

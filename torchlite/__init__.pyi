@@ -6,8 +6,14 @@ from typing import Any, TypeAlias, TypeVar
 from numpy import ndarray
 
 from . import _C as _C
+from . import _six as _six
+from . import _utils as _utils
 from . import autograd as autograd
+from . import backends as backends
+from . import compat as compat
+from . import distributed as distributed
 from . import jit as jit
+from . import multiprocessing as multiprocessing
 from . import nn as nn
 from . import optim as optim
 from . import random as random
@@ -58,6 +64,7 @@ from ._factories import randperm as randperm
 from ._factories import range as range
 from ._factories import zeros as zeros
 from ._factories import zeros_like as zeros_like
+from ._utils import _import_dotted_name as _import_dotted_name
 from .autograd import Function as Function
 from .autograd import Variable as Variable
 from .autograd import enable_grad as enable_grad

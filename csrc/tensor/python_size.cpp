@@ -43,7 +43,7 @@ PyObject* size_tp_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
       PyRef<> index = PyRef<>::steal(PyIndex_Check(item) ? PyNumber_Index(item) : nullptr);
       if (!index) {
         PyErr_Clear();  // replaced by the error below, which names the position
-        type_error("torchlite.Size() takes an iterable of 'int' (item %zd is '%s')", i, type_name(item));
+        type_error("%s() takes an iterable of 'int' (item %zd is '%s')", Size_Type.tp_name, i, type_name(item));
       }
       PyTuple_SET_ITEM(out.get(), i, index.release());
     }
@@ -53,7 +53,7 @@ PyObject* size_tp_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
 
 PyObject* size_tp_repr(PyObject* o) {
   return guard([&]() -> PyObject* {
-    std::string s = "torchlite.Size([";
+    std::string s = std::string(Size_Type.tp_name) + "([";
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(o); ++i) {
       PyRef<> item = check(PyObject_Repr(PyTuple_GET_ITEM(o, i)));
       const char* text = PyUnicode_AsUTF8(item.get());
@@ -122,7 +122,7 @@ PyObject* infer_size(PyObject*, PyObject* args) {
     std::vector<int64_t> sizes[2];
     for (int i = 0; i < 2; ++i) {
       PyObject* o = PyTuple_GET_ITEM(args, i);
-      if (!PyObject_TypeCheck(o, &Size_Type)) runtime_error("expected a torchlite.Size as argument %d", i);
+      if (!PyObject_TypeCheck(o, &Size_Type)) runtime_error("expected a %s as argument %d", Size_Type.tp_name, i);
       sizes[i] = parse_dims(o);
       if (sizes[i].empty()) runtime_error("Can't expand empty tensor %c", "ab"[i]);
     }

@@ -40,5 +40,7 @@ PyObject* tensor_dlpack_device(PyObject* o, PyObject*);
 PyObject* from_numpy(PyObject* module, PyObject* array);
 PyObject* from_dlpack(PyObject* module, PyObject* args, PyObject* kwargs);
 PyObject* infer_size(PyObject* module, PyObject* args);
+// `_set_package_name(name)`: the module that the classes of tensors and storages and Size say they belong to.
+PyObject* set_package_name(PyObject* module, PyObject* name);
 
 }  // namespace torchlite

@@ -1,0 +1,84 @@
+"""Small modules that programs of the era import."""
+
+import operator
+
+import pytest
+
+import torchlite
+from torchlite import distributed, multiprocessing
+from torchlite._six import with_metaclass
+from torchlite._utils import _accumulate, _import_dotted_name, _rebuild_tensor
+from torchlite.backends import cudnn
+
+
+def test_with_metaclass_leaves_no_base_behind():
+    class Meta(type):
+        def __new__(meta, name, bases, namespace):
+            namespace["made_by"] = meta
+            return super().__new__(meta, name, bases, namespace)
+
+    class Base:
+        pass
+
+    class C(with_metaclass(Meta, Base)):
+        x = 1
+
+    assert type(C) is Meta and C.__bases__ == (Base,) and C.made_by is Meta and C.x == 1
+
+
+@pytest.mark.parametrize(
+    "items, function, expected",
+    [([1, 2, 3], (), [1, 3, 6]), ([], (), []), ([2, 3, 4], (operator.mul,), [2, 6, 24])],
+)
+def test_accumulate(items, function, expected):
+    assert list(_accumulate(items, *function)) == expected
+
+
+@pytest.mark.parametrize(
+    "name, expected",
+    [("torchlite.FloatTensor", lambda: torchlite.FloatTensor), ("torchlite", lambda: torchlite),
+     ("torchlite.nn.functional.relu", lambda: torchlite.nn.functional.relu),
+     ("torchlite.backends.cudnn", lambda: cudnn)],
+)  # fmt: skip
+def test_import_dotted_name(name, expected):
+    assert _import_dotted_name(name) is expected()
+    assert torchlite._import_dotted_name is _import_dotted_name
+
+
+@pytest.mark.parametrize("name, error", [("not_a_package_here.x", ImportError), ("torchlite.nonesuch", AttributeError)])
+def test_import_dotted_name_of_what_is_missing(name, error):
+    with pytest.raises(error, match=name.split(".")[-1] if error is AttributeError else "not_a_package_here"):
+        _import_dotted_name(name)
+
+
+def test_rebuild_tensor_shares_the_storage():
+    storage = torchlite.LongStorage([1, 2, 3, 4, 5, 6])
+    a = _rebuild_tensor(storage, 1, torchlite.Size([2, 2]), (2, 1))
+    b = _rebuild_tensor(storage, 0, (6,), (1,))
+    b[3] = 9
+    assert type(a) is torchlite.LongTensor and a.tolist() == [[2, 3], [9, 5]]
+
+
+def test_cudnn_switches_can_be_set(monkeypatch):
+    monkeypatch.setattr(cudnn, "benchmark", True)
+    assert torchlite.backends.cudnn.benchmark and cudnn.enabled
+    assert cudnn.is_acceptable(torchlite.FloatTensor(2)) is False and cudnn.version() is None
+
+
+def test_multiprocessing_is_the_standard_one_with_sharing_strategies():
+    import multiprocessing as standard
+
+    assert multiprocessing.Process is standard.Process
+    multiprocessing.set_sharing_strategy("copy")
+    assert multiprocessing.get_sharing_strategy() in multiprocessing.get_all_sharing_strategies()
+    with pytest.raises(ValueError, match=r"set_sharing_strategy: .*'copy'.*'file_system'"):
+        multiprocessing.set_sharing_strategy("file_system")
+
+
+def test_distributed_says_that_it_is_not_there():
+    assert distributed.is_available() is False
+    with pytest.raises(RuntimeError, match="backend 'gloo'"):
+        distributed.init_process_group("gloo", world_size=2)
+    for function in (distributed.get_rank, distributed.get_world_size):
+        with pytest.raises(RuntimeError, match=function.__name__):
+            function()

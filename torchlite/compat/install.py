@@ -1,0 +1,101 @@
+"""The package under the name ``torch``.
+
+Every module of torchlite keeps its one entry ``torchlite.x`` in ``sys.modules``; ``torch.x`` is a second entry of the
+same module object, made when it is first asked for. Nothing is executed twice, so classes and states exist once.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.machinery
+import importlib.util
+import sys
+from collections.abc import Sequence
+from types import ModuleType
+from typing import Any
+
+import torchlite
+
+from . import former_names
+
+__all__ = ["install_as_torch"]
+
+OURS, THEIRS = torchlite.__name__, "torch"
+
+
+class _Alias(importlib.machinery.SourceFileLoader):
+    """Loads ``torch.x`` by handing out ``torchlite.x``.
+
+    A file loader, so that what asks a spec for its source (tracebacks, ``inspect``) finds it.
+    """
+
+    def __init__(self, name: str, path: str, module: ModuleType):
+        super().__init__(name, path)
+        self._module = module
+
+    def create_module(self, spec: Any) -> ModuleType:
+        self._own_spec = self._module.__spec__
+        return self._module
+
+    def exec_module(self, module: ModuleType) -> None:
+        # The import system has just given the module the alias's spec; the name it imports itself by is its own.
+        module.__spec__ = self._own_spec
+
+
+class _Finder:
+    """Answers for every module whose name starts with ``torch.``, also for those that don't exist here: a search on
+    the package's path would load torchlite's files a second time."""
+
+    def find_spec(self, name: str, path: Sequence[str] | None, target: Any = None) -> Any:
+        if not name.startswith(THEIRS + "."):
+            return None
+        own = OURS + name[len(THEIRS):]
+        try:
+            module = importlib.import_module(own)
+        except ModuleNotFoundError as e:
+            if e.name is None or not (own + ".").startswith(e.name + "."):
+                raise
+            # Modules of the extension are attributes of their parent, not files.
+            parent, _, child = own.rpartition(".")
+            attribute = getattr(sys.modules.get(parent), child, None)
+            if not isinstance(attribute, ModuleType):
+                raise ModuleNotFoundError(f"No module named {name!r} ({THEIRS} is torchlite here)", name=name) from None
+            module = attribute
+        origin = getattr(module, "__file__", None)
+        spec = importlib.machinery.ModuleSpec(
+            name, _Alias(name, origin or "", module), origin=origin, is_package=hasattr(module, "__path__")
+        )
+        return spec
+
+
+def _foreign_torch() -> ModuleType | None:
+    """A module ``torch`` in this process that isn't torchlite."""
+    module = sys.modules.get(THEIRS)
+    return module if module is not None and module is not torchlite else None
+
+
+def install_as_torch() -> None:
+    """Makes ``import torch`` and ``import torch.x`` give torchlite, for the rest of the process.
+
+    The classes of tensors and storages and ``Size`` take the name: ``torch.FloatTensor().type()`` is
+    ``'torch.FloatTensor'``. Names that programs of 2017 use and that Python or NumPy have dropped since
+    (``collections.Iterable``, ``numpy.float``) are restored. A repeated call does nothing.
+
+    Raises:
+        RuntimeError: if a PyTorch is imported already.
+    """
+    other = _foreign_torch()
+    if other is not None:
+        where = getattr(other, "__file__", None) or "no file"
+        raise RuntimeError(
+            f"install_as_torch: another package named 'torch' is imported already ({where}); "
+            "call install_as_torch() before anything imports it, or use 'import torchlite as torch'"
+        )
+    if THEIRS in sys.modules:
+        return
+    former_names.restore()
+    torchlite._C._set_package_name(THEIRS)
+    sys.meta_path.insert(0, _Finder())  # type: ignore[arg-type]
+    for name, module in list(sys.modules.items()):
+        if name == OURS or name.startswith(OURS + "."):
+            sys.modules[THEIRS + name[len(OURS):]] = module
