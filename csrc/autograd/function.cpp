@@ -5,40 +5,10 @@
 #include "autograd/functions/accumulate_grad.h"
 #include "autograd/hooks.h"
 #include "autograd/ops/op.h"
-#include "utils/live_objects.h"
 
 namespace torchlite {
 
 const NodeClass* node_classes[kNodeKinds];
-
-namespace {
-
-uint64_t next_sequence = 0;
-
-void number(Node* self, NodeKind kind, int32_t n_inputs, uint16_t n_outputs, bool requires_grad) noexcept {
-  self->tag = NodeTag{.sequence = next_sequence++, .requires_grad = requires_grad, .released = false, .kind = kind};
-  self->run = 0;
-  self->slot = 0;
-  self->n_inputs = n_inputs;
-  self->n_outputs = n_outputs;
-}
-
-}  // namespace
-
-void construct_node(Node* self, const NodeClass* node_class, int32_t n_inputs, uint16_t n_outputs,
-                    bool requires_grad) noexcept {
-  ++live.functions;
-  const NodeClass*& known = node_classes[static_cast<int>(node_class->kind)];
-  if (!known) known = node_class;
-  self->extra = nullptr;
-  self->weakrefs = nullptr;
-  self->op = 0;
-  number(self, node_class->kind, n_inputs, n_outputs, requires_grad);
-}
-
-void number_node(Node* self, int32_t n_inputs, uint16_t n_outputs, bool requires_grad) noexcept {
-  number(self, self->kind, n_inputs, n_outputs, requires_grad);
-}
 
 uint32_t add_output(Node* self) {
   if (self->n_outputs == UINT16_MAX) runtime_error("%s: at most %d outputs are supported", node_name(self), UINT16_MAX);
@@ -46,14 +16,12 @@ uint32_t add_output(Node* self) {
 }
 
 NodeExtra& extra(Node* self) {
-  if (!self->extra) self->extra = new NodeExtra();
+  if (!self->extra) {
+    self->extra = new NodeExtra();
+    // Others are tracked once they are whole.
+    if (self->kind == NodeKind::Accumulate && !PyObject_GC_IsTracked(self)) PyObject_GC_Track(self);
+  }
   return *self->extra;
-}
-
-void destroy_node(Node* self) noexcept {
-  --live.functions;
-  if (self->weakrefs) PyObject_ClearWeakRefs(self);
-  delete std::exchange(self->extra, nullptr);
 }
 
 const char* node_name(const Node* self) {

@@ -14,6 +14,7 @@
 
 #include "autograd/saved_variable.h"
 #include "autograd/variable.h"
+#include "utils/live_objects.h"
 
 namespace torchlite {
 
@@ -105,18 +106,38 @@ extern PyTypeObject FunctionBase_Type;  // `_FunctionBase`: Python Functions
 inline bool is_node(PyObject* o) { return PyObject_TypeCheck(o, &Node_Type); }
 inline Node* as_node(PyObject* o) { return static_cast<Node*>(o); }
 
+inline uint64_t next_sequence = 0;  // of construct_node and number_node
+
+// The part of construct_node that is set anew when a node that is older than its call is put where the call is.
+inline void number_node(Node* self, NodeKind kind, int32_t n_inputs, uint16_t n_outputs, bool requires_grad) noexcept {
+  self->tag = NodeTag{.sequence = next_sequence++, .requires_grad = requires_grad, .released = false, .kind = kind};
+  self->run = 0;
+  self->slot = 0;
+  self->n_inputs = n_inputs;
+  self->n_outputs = n_outputs;
+}
 // Sets the fields above on freshly allocated memory.
-void construct_node(Node* self, const NodeClass* node_class, int32_t n_inputs, uint16_t n_outputs,
-                    bool requires_grad) noexcept;
-// The part of it that is set anew when a node that is older than its call is put where the call is.
-void number_node(Node* self, int32_t n_inputs, uint16_t n_outputs, bool requires_grad) noexcept;
+inline void construct_node(Node* self, const NodeClass* node_class, int32_t n_inputs, uint16_t n_outputs,
+                           bool requires_grad) noexcept {
+  ++live.functions;
+  const NodeClass*& known = node_classes[static_cast<int>(node_class->kind)];
+  if (!known) known = node_class;
+  self->extra = nullptr;
+  self->weakrefs = nullptr;
+  self->op = 0;
+  number_node(self, node_class->kind, n_inputs, n_outputs, requires_grad);
+}
 // The number of a further output, which the node then has.
 uint32_t add_output(Node* self);
-// The node's `extra`, made if absent.
+// The node's `extra`, made if absent. What it holds is the collector's business: the node is tracked from then on.
 NodeExtra& extra(Node* self);
 // Shared parts of every node type's slots; the derived members go through the node class.
 // The first half of a dealloc: weak references and `extra`; the derived members follow.
-void destroy_node(Node* self) noexcept;
+inline void destroy_node(Node* self) noexcept {
+  --live.functions;
+  if (self->weakrefs) PyObject_ClearWeakRefs(self);
+  if (self->extra) delete std::exchange(self->extra, nullptr);
+}
 int node_tp_traverse(PyObject* self, visitproc visit, void* arg);
 int node_tp_clear(PyObject* self);
 

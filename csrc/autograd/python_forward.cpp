@@ -557,7 +557,7 @@ PyObject* function_do_forward(PyObject* o, PyObject* const* args, Py_ssize_t n) 
     PyObject** values = call_args.data();
     values[0] = o;
     ForwardCall call(self, name);
-    number_node(self, 0, self->n_outputs, false);  // the instance is older than its call
+    number_node(self, self->kind, 0, self->n_outputs, false);  // the instance is older than its call
     self->is_legacy = true;
     call.unpack(args, n, values + 1);
     return call

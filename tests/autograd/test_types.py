@@ -179,7 +179,25 @@ def test_types_that_hold_references_take_part_in_collection():
     for o in instances():
         assert not gc.get_referents(o) or type(o).__flags__ & HAVE_GC
         if type(o).__flags__ & HAVE_GC and isinstance(o, (_C._VariableBase, _C._functions.Node)):
-            assert gc.is_tracked(o)
+            # An accumulator without hooks holds nothing.
+            assert gc.is_tracked(o) or (isinstance(o, _C._functions.AccumulateGrad) and not gc.get_referents(o))
+
+
+def test_an_accumulator_with_hooks_is_tracked_and_collected_in_a_cycle():
+    x = Variable(torchlite.ones(2), requires_grad=True)
+    y = x * 2
+    accumulator = y.grad_fn.next_functions[0][0]
+    assert not gc.is_tracked(accumulator)
+
+    def hook(inputs, outputs, held=(accumulator,)):
+        return None
+
+    accumulator.register_hook(hook)
+    assert gc.is_tracked(accumulator)
+    alive = weakref.ref(accumulator)
+    del accumulator, y, hook
+    gc.collect()
+    assert alive() is None
 
 
 def test_a_graph_of_all_operations_leaves_nothing_behind():

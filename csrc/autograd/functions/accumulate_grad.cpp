@@ -125,7 +125,8 @@ const NodeClass accumulate_grad_class = {
     .clear = accumulate_grad_clear,
 };
 
-// A leaf whose results come and go (a parameter used without a graph that lasts) has a new accumulator each time.
+// A leaf whose results come and go (a parameter used without a graph that lasts) has a new accumulator each time. One
+// without hooks holds nothing and is not tracked.
 Freelist<AccumulateGrad, 256> freelist;
 
 // ---- slots --------------------------------------------------------------------------------------------------------
@@ -178,7 +179,6 @@ PyRef<AccumulateGrad> new_accumulate_grad(Variable* variable) {
   self->variable = variable;
   new (&self->orphaned_grad) PyRef<>();
   variable->accumulator = self;
-  PyObject_GC_Track(self);
   return PyRef<AccumulateGrad>::steal(self);
 }
 
@@ -190,6 +190,7 @@ void forget_leaf(AccumulateGrad* self, PyObject* surviving_grad) noexcept {
   self->orphaned_grad = PyRef<>::steal(PyWeakref_NewRef(surviving_grad, nullptr));
   // Without memory for the reference later gradients are dropped, as if the gradient had died as well.
   if (!self->orphaned_grad) PyErr_Clear();
+  if (!PyObject_GC_IsTracked(self)) PyObject_GC_Track(self);
 }
 
 void init_accumulate_grad(PyObject* functions_module) {

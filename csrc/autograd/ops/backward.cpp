@@ -50,10 +50,6 @@ int saved_position(OpNode* self, int bit, int n_saved) {
   return position;
 }
 
-int n_saved_of(OpNode* self) {
-  return has_list(op_of(self)) ? static_cast<int>(static_cast<ListNode*>(self)->n_saved) : op_of(self).max_saved;
-}
-
 Value unpack(OpNode* self, const SavedVariable& saved, bool record) {
   // Another run of this node, in another thread or in a finalizer, may release it between two operations.
   if (self->released && saved.is_none()) buffers_freed();
@@ -72,11 +68,13 @@ Value unpack(OpNode* self, const SavedVariable& saved, bool record) {
 Value Backward::value(int i) const {
   OpNode* self = static_cast<OpNode*>(node_);
   const Op& op = op_of(self);
+  if (!((self->saved_mask >> i) & 1) && (op.default_mask >> i) & 1)
+    return Value(op.params[static_cast<size_t>(i)].default_value.copy());
   if (!((self->saved_mask >> i) & 1))
     runtime_error("%s: argument %d was not saved: its bit is missing in `uses`", op.name.c_str(), i);
-  int at = saved_position(self, i, n_saved_of(self));
+  int at = saved_position(self, i, static_cast<int>(op_node_n_saved(self)));
   if (i != op.list_index) return unpack(self, op_node_saved(self)[at], record_);
-  int n = n_saved_of(self) - std::popcount(self->saved_mask) + 1;
+  int n = static_cast<int>(op_node_n_saved(self)) - std::popcount(self->saved_mask) + 1;
   std::vector<Value> list;
   for (int k = 0; k < n; ++k) list.push_back(unpack(self, op_node_saved(self)[at + k], record_));
   return Value(list);
@@ -88,7 +86,8 @@ Value Backward::output(int i) const {
   OpNode* self = static_cast<OpNode*>(node_);
   if (!(self->saved_mask & out(i)))
     runtime_error("%s: result %d was not saved: its bit is missing in `uses`", op_of(self).name.c_str(), i);
-  return unpack(self, op_node_saved(self)[saved_position(self, 31 - i, n_saved_of(self))], record_);
+  int at = saved_position(self, 31 - i, static_cast<int>(op_node_n_saved(self)));
+  return unpack(self, op_node_saved(self)[at], record_);
 }
 
 int64_t Backward::integer(int i) const { return constant_to_int(value(i).object()); }

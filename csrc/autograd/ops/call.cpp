@@ -4,6 +4,9 @@
 #include "autograd/observer.h"
 #include "autograd/ops/op_node.h"
 
+// The steps of call_op are inlined whole: a tiny operation spends its time on calls and on passing what they share.
+#define HOT [[gnu::always_inline]] inline
+
 namespace torchlite {
 
 namespace {
@@ -19,15 +22,19 @@ struct Scan {
   PyObject* raw[kMaxParams];
   PyRef<> list;            // tuple of the tensors of a Tensor[] argument
   uint32_t variables = 0;  // arguments that are Variables (or lists of them)
+  uint32_t used = 0;       // what the gradients that are needed use of the forward
   uint32_t held = 0;       // positions of `raw` with a reference of their own
   int n_variables = 0;     // counting list elements
   bool raw_tensor = false;
   bool any_grad = false;
   bool any_volatile = false;
 
-  void add(Variable* v) {
+  void add(Variable* v, uint32_t uses) {
     ++n_variables;
-    any_grad = any_grad || v->requires_grad;
+    if (v->requires_grad) {
+      any_grad = true;
+      used |= uses;
+    }
     any_volatile = any_volatile || v->is_volatile;
   }
 };
@@ -43,14 +50,14 @@ struct Scan {
                 op.params[static_cast<size_t>(i)].name.c_str());
 }
 
-void scan_list(const Op& op, int i, PyObject* tuple, Scan& s) {
+[[gnu::noinline]] void scan_list(const Op& op, int i, PyObject* tuple, Scan& s) {
   Py_ssize_t n = PyTuple_GET_SIZE(tuple);
   s.list = check(PyTuple_New(n));
   for (Py_ssize_t k = 0; k < n; ++k) {
     PyObject* item = PyTuple_GET_ITEM(tuple, k);
     if (is_variable(item)) {
       s.variables |= 1u << i;
-      s.add(as_variable(item));
+      s.add(as_variable(item), op.uses[i]);
       PyTuple_SET_ITEM(s.list.get(), k, new_ref(as_variable(item)->data.get()));
     } else if (is_tensor(item)) {
       s.raw_tensor = true;
@@ -63,7 +70,7 @@ void scan_list(const Op& op, int i, PyObject* tuple, Scan& s) {
   s.raw[i] = s.list.get();
 }
 
-inline void scan(const Op& op, PyObject* const* args, Scan& s) {
+HOT void scan(const Op& op, PyObject* const* args, Scan& s) {
   int n = static_cast<int>(op.params.size());
   for (int i = 0; i < n; ++i) {
     PyObject* a = args[i];
@@ -72,7 +79,7 @@ inline void scan(const Op& op, PyObject* const* args, Scan& s) {
     if (is_variable(a)) {
       Variable* v = as_variable(a);
       s.variables |= 1u << i;
-      s.add(v);
+      s.add(v, op.uses[i]);
       s.raw[i] = new_ref(v->data.get());
       s.held |= 1u << i;
     } else if (is_tensor(a)) {
@@ -89,7 +96,7 @@ inline void scan(const Op& op, PyObject* const* args, Scan& s) {
 }
 
 template <class F>
-void for_each_variable(const Op& op, PyObject* const* args, uint32_t variables, F&& f) {
+inline void for_each_variable(const Op& op, PyObject* const* args, uint32_t variables, F&& f) {
   int edge = 0;
   for (uint32_t left = variables; left; left &= left - 1) {
     int i = std::countr_zero(left);
@@ -106,39 +113,49 @@ OutputInfo info_of(const Tensor* t) {
   return {t->dtype, t->device(), std::vector<int64_t>(t->sizes().begin(), t->sizes().end())};
 }
 
-// What the gradients of the arguments that need one use of the forward.
-uint32_t used_by_gradients(const Op& op, PyObject* const* args, uint32_t variables) {
-  uint32_t mask = 0;
-  const std::vector<uint32_t>& uses = op.row->uses;
-  for_each_variable(op, args, variables, [&](int, int i, Variable* v) {
-    if (v->requires_grad && static_cast<size_t>(i) < uses.size()) mask |= uses[static_cast<size_t>(i)];
-  });
+// What a node of this call saves. Constants that are their parameters' defaults are left out: the row has them.
+HOT uint32_t saved_mask(const Op& op, PyObject* const* args, const Scan& s) {
+  uint32_t mask = s.used;
+  for (uint32_t left = mask & op.default_mask; left; left &= left - 1) {
+    int i = std::countr_zero(left);
+    if (args[i] == op.params[static_cast<size_t>(i)].default_value.get()) mask &= ~(1u << i);
+  }
   return mask;
 }
 
-int count_saved(const Op& op, PyObject* const* args, uint32_t mask) {
-  int n = std::popcount(mask);
+HOT int count_saved(const Op& op, PyObject* const* args, uint32_t mask) {
+  int n = 0;
+  for (uint32_t left = mask; left; left &= left - 1) ++n;  // a library call without a processor flag, as popcount
   if (op.list_index >= 0 && (mask >> op.list_index) & 1)
     n += static_cast<int>(PyTuple_GET_SIZE(args[op.list_index])) - 1;
   return n;
 }
 
-// A node for this call: its edges, the sizes that the gradients have to be brought back to, and the saved arguments.
-PyRef<OpNode> record(const Op& op, PyObject* const* args, const Scan& s, const Tensor* result, uint32_t mask) {
-  PyRef<OpNode> node = new_op_node(op, s.n_variables, count_saved(op, args, mask), true);
-  node->variable_mask = s.variables;
+// The sizes and type of input `edge`, kept because the result has others or the row asks for them.
+void keep_info(OpNode* node, int edge, const Tensor* t) {
+  auto& inputs = extra(node).inputs;
+  if (inputs.empty()) inputs.resize(static_cast<size_t>(node->n_inputs));
+  inputs[static_cast<size_t>(edge)] = std::make_unique<OutputInfo>(info_of(t));
+}
+
+// A node for this call, its saved values still empty: the edges, and what brings gradients back to their inputs' sizes.
+HOT PyRef<OpNode> record(const Op& op, PyObject* const* args, const Scan& s, const Tensor* result, uint32_t mask,
+                         int n_saved) {
+  PyRef<OpNode> node = new_op_node(op, s.n_variables, n_saved, true);
+  node->variable_mask = static_cast<uint16_t>(s.variables);
   node->saved_mask = mask;
   bool keep_sizes = op.row->flags & kKeepSizes;
+  Edge* edges = op_node_edges(node.get());
   for_each_variable(op, args, s.variables, [&](int edge, int i, Variable* v) {
-    if (!v->requires_grad && !keep_sizes) return;
-    if (v->requires_grad && (op.row->no_gradient & in(i))) no_gradient_to(op, i);
-    connect(node.get(), edge, v);
-    const Tensor* t = v->data.get();
-    if (keep_sizes || t->dtype != result->dtype || !(t->sizes() == result->sizes())) {
-      auto& inputs = extra(node.get()).inputs;
-      if (inputs.empty()) inputs.resize(static_cast<size_t>(s.n_variables));
-      inputs[static_cast<size_t>(edge)] = std::make_unique<OutputInfo>(info_of(t));
+    if (v->requires_grad) {
+      if (op.row->no_gradient & in(i)) no_gradient_to(op, i);
+      edges[edge].function = gradient_edge(v);
+      edges[edge].nr = v->output_nr;
+    } else if (!keep_sizes) {
+      return;
     }
+    const Tensor* t = v->data.get();
+    if (keep_sizes || t->dtype != result->dtype || !(t->sizes() == result->sizes())) keep_info(node.get(), edge, t);
   });
   return node;
 }
@@ -187,67 +204,67 @@ PyRef<> pack(PyRef<>* results, int n) {
   return tuple;
 }
 
-// wrap_outputs for the usual case: one result, nobody observes.
-PyRef<> wrap_output(const Op& op, PyObject* const* args, Scan& s, Outputs& outputs) {
-  PyRef<Tensor> data = PyRef<Tensor>::borrow(outputs.v[0].get());
+// The node of a call, with what it saves of the arguments; none where no graph is recorded.
+struct Recorded {
+  PyRef<OpNode> node;
+  bool executable = false;
+  uint32_t mask = 0;
+  int n_saved = 0;
+};
+
+HOT void record_call(const Op& op, PyObject* const* args, const Scan& s, const Tensor* result, Recorded& r) {
+  if (s.any_volatile || !grad_enabled) return;
+  if (s.any_grad && op.differentiable()) {
+    r.executable = true;
+    r.mask = saved_mask(op, args, s);
+    if (r.mask) r.n_saved = count_saved(op, args, r.mask);
+    r.node = record(op, args, s, result, r.mask, r.n_saved);
+    if (r.mask) save_arguments(op, args, r.node.get());
+  } else if (!(op.row->flags & kLeaf)) {
+    r.node = new_op_node(op, s.n_variables, 0, false);
+  }
+}
+
+// Result `k` as a Variable; it shares the version of argument 0 where it shares its memory.
+HOT PyRef<Variable> make_result(const Op& op, PyObject* const* args, const Scan& s, PyRef<Tensor> data,
+                                const Recorded& r, int k) {
   const Storage* source = (s.variables & 1) && 0 != op.list_index ? as_variable(args[0])->data->storage.get() : nullptr;
   bool shares = data->storage.get() == source;
   PyRef<Variable> v;
   if (s.any_volatile) {
     v = new_volatile(std::move(data));
-  } else if (s.any_grad && grad_enabled && op.differentiable()) {
-    uint32_t mask = used_by_gradients(op, args, s.variables);
-    PyRef<OpNode> node = record(op, args, s, data.get(), mask);
-    save_arguments(op, args, node.get());
-    bool differentiable = !(op.row->non_differentiable & 1) && is_floating(data->dtype);
-    v = new_interior(std::move(data), PyRef<Node>::borrow(node.get()), 0, differentiable);
-    if (shares) join_version(v.get(), as_variable(args[0]));
-    Variable* result = v.get();
-    if (mask) save_outputs(op, node.get(), outputs, &result, count_saved(op, args, mask));
-    PyObject_GC_Track(node.get());
-    return v;
-  } else if (grad_enabled && !(op.row->flags & kLeaf)) {
-    PyRef<OpNode> node = new_op_node(op, s.n_variables, 0, false);
-    PyObject_GC_Track(node.get());
-    v = new_interior(std::move(data), std::move(node), 0, false);
-  } else {
+  } else if (!r.node) {
     v = new_leaf(std::move(data));
+  } else {
+    bool differentiable = r.executable && !((op.row->non_differentiable >> k) & 1) && is_floating(data->dtype);
+    v = new_interior(std::move(data), PyRef<Node>::borrow(r.node.get()), static_cast<uint32_t>(k), differentiable);
   }
   if (shares) join_version(v.get(), as_variable(args[0]));
   return v;
 }
 
-PyRef<> wrap_outputs(const Op& op, PyObject* const* args, Scan& s, Outputs& outputs, PyRef<> noted) {
+// One result that nobody observes, as nearly every call has.
+PyRef<> wrap_output(const Op& op, PyObject* const* args, const Scan& s, const Outputs& outputs) {
+  Recorded r;
+  record_call(op, args, s, outputs.v[0].get(), r);
+  PyRef<Variable> v = make_result(op, args, s, PyRef<Tensor>::borrow(outputs.v[0].get()), r, 0);
+  Variable* result = v.get();
+  if (r.mask) save_outputs(op, r.node.get(), outputs, &result, r.n_saved);
+  if (r.node) PyObject_GC_Track(r.node.get());
+  return v;
+}
+
+PyRef<> wrap_outputs(const Op& op, PyObject* const* args, const Scan& s, const Outputs& outputs, PyRef<> noted) {
   if (op.row->outputs == 1 && !call_observer) return wrap_output(op, args, s, outputs);
+  Recorded r;
+  record_call(op, args, s, outputs.v[0].get(), r);
+  int n_results = count_results(op, outputs);
+  if (r.executable && op.row->outputs > 1)
+    for (int k = 0; k < n_results; ++k) extra(r.node.get()).outputs.push_back(info_of(outputs.v[k].get()));
   PyRef<> results[kMaxOutputs];
   Variable* variables[kMaxOutputs] = {};
-  bool executable = s.any_grad && !s.any_volatile && grad_enabled && op.differentiable();
-  PyRef<OpNode> node;
-  uint32_t mask = 0;
-  int n_results = count_results(op, outputs);
-  if (executable) {
-    mask = used_by_gradients(op, args, s.variables);
-    node = record(op, args, s, outputs.v[0].get(), mask);
-    save_arguments(op, args, node.get());
-    if (op.row->outputs > 1)
-      for (int k = 0; k < n_results; ++k) extra(node.get()).outputs.push_back(info_of(outputs.v[k].get()));
-  } else if (!s.any_volatile && grad_enabled && !(op.row->flags & kLeaf)) {
-    node = new_op_node(op, s.n_variables, 0, false);
-  }
-  const Storage* source = (s.variables & 1) && 0 != op.list_index ? as_variable(args[0])->data->storage.get() : nullptr;
   for (int k = 0; k < n_results; ++k) {
-    bool shares = outputs.v[k]->storage.get() == source;
-    PyRef<Tensor> data = PyRef<Tensor>::borrow(outputs.v[k].get());
-    PyRef<Variable> v;
-    if (s.any_volatile) {
-      v = new_volatile(std::move(data));
-    } else if (!node) {
-      v = new_leaf(std::move(data));
-    } else {
-      bool differentiable = executable && !((op.row->non_differentiable >> k) & 1) && is_floating(data->dtype);
-      v = new_interior(std::move(data), PyRef<Node>::borrow(node.get()), static_cast<uint32_t>(k), differentiable);
-    }
-    if (shares) join_version(v.get(), as_variable(args[0]));
+    PyRef<Variable> v = make_result(op, args, s, PyRef<Tensor>::borrow(outputs.v[k].get()), r, k);
     variables[k] = v.get();
     results[k] = std::move(v);
   }
@@ -256,11 +273,11 @@ PyRef<> wrap_outputs(const Op& op, PyObject* const* args, Scan& s, Outputs& outp
     PyObject* made[kMaxOutputs];
     for (int k = 0; k < n_results; ++k) made[k] = results[k].get();
     call_observer->after(op, std::move(noted), made, n_results);
-    if (executable && op.row->hidden_outputs)
+    if (r.executable && op.row->hidden_outputs)
       call_observer->hidden_results(op, outputs.v + op.row->outputs, op.row->hidden_outputs);
   }
-  if (executable && mask) save_outputs(op, node.get(), outputs, variables, count_saved(op, args, mask));
-  if (node) PyObject_GC_Track(node.get());
+  if (r.mask) save_outputs(op, r.node.get(), outputs, variables, r.n_saved);
+  if (r.node) PyObject_GC_Track(r.node.get());
   return pack(results, n_results);
 }
 
@@ -331,9 +348,9 @@ PyRef<> call_op_in_place(const Op& op, PyObject* const* args) {
   PyRef<Variable> old_value;  // what self was before it is written, where a gradient uses that
   int n_saved = 0;
   if (executable) {
-    uint32_t mask = used_by_gradients(op, args, s.variables);
+    uint32_t mask = saved_mask(op, args, s);
     n_saved = count_saved(op, args, mask);
-    node = record(op, args, s, v->data.get(), mask);
+    node = record(op, args, s, v->data.get(), mask, n_saved);
     PyObject* saved_args[kMaxParams] = {};
     std::copy_n(args, op.params.size(), saved_args);
     for (size_t i = 0; i < op.params.size(); ++i) {

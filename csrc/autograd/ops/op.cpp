@@ -8,9 +8,10 @@
 
 namespace torchlite {
 
+std::vector<Op*> op_table;
+
 namespace {
 
-std::vector<Op*> table;
 std::map<std::string, Op*, std::less<>> by_name;
 
 std::string_view trim(std::string_view s) {
@@ -110,8 +111,11 @@ Op* make_op(const Row& row, size_t index) {
   if (op->params.size() > kMaxParams) bad_signature(row, "too many parameters");
   if (row.outputs + row.hidden_outputs > kMaxOutputs) bad_signature(row, "too many results");
   if (row.uses.size() > op->params.size()) bad_signature(row, "more `uses` than parameters");
+  std::ranges::copy(row.uses, op->uses);
   uint32_t all = 0;
   for (uint32_t mask : row.uses) all |= mask;
+  for (size_t i = 0; i < op->params.size(); ++i)
+    if (op->params[i].default_value && !((op->tensor_mask >> i) & 1)) op->default_mask |= all & (1u << i);
   op->max_saved = static_cast<uint16_t>(std::popcount(all));
   op->max_edges = static_cast<uint16_t>(std::popcount(op->tensor_mask));
   op->type_name = "torchlite._C._functions." + op->display_name + "Backward";
@@ -119,8 +123,6 @@ Op* make_op(const Row& row, size_t index) {
 }
 
 }  // namespace
-
-const std::vector<Op*>& all_ops() { return table; }
 
 const Op& find_op(std::string_view name) {
   auto it = by_name.find(name);
@@ -132,9 +134,9 @@ void build_op_table() {
   for (std::span<const Row> rows :
        {pointwise_rows(), reduce_rows(), shape_rows(), index_rows(), blas_rows(), nn_rows(), rnn_rows()}) {
     for (const Row& row : rows) {
-      Op* op = make_op(row, table.size());
+      Op* op = make_op(row, op_table.size());
       if (!by_name.emplace(op->name, op).second) bad_signature(row, "a name that is taken");
-      table.push_back(op);
+      op_table.push_back(op);
       init_op_node_type(*op);
     }
   }

@@ -38,7 +38,7 @@ struct Param {
   PyRef<> default_value;  // empty: required
 };
 
-inline constexpr int kMaxParams = 12;
+inline constexpr int kMaxParams = 12;  // at most 16: OpNode::variable_mask has a bit for each
 inline constexpr int kMaxOutputs = 6;
 
 // Results of a forward.
@@ -181,6 +181,8 @@ struct Op {
   int list_index;                 // of the Tensor[] parameter; -1
   uint32_t tensor_mask;           // parameters of a tensor kind
   uint32_t no_number_mask;        // those of them that a number cannot stand for
+  uint32_t default_mask;          // constant parameters with a default that some gradient uses
+  uint32_t uses[kMaxParams];      // Row::uses, one for each parameter
   uint16_t max_edges, max_saved;  // of an OpNode (without a list)
   std::string type_name, in_place_name, text_signature;
   PyTypeObject node_type;  // <Name>Backward
@@ -188,8 +190,9 @@ struct Op {
   bool differentiable() const { return row->backward != nullptr; }
 };
 
-// All operations, in order of index; filled once at import.
-const std::vector<Op*>& all_ops();
+extern std::vector<Op*> op_table;
+// All operations, in order of index.
+inline const std::vector<Op*>& all_ops() { return op_table; }
 const Op& find_op(std::string_view name);
 
 // Runs `op` on canonical arguments (one per parameter, in order; Variables, Tensors or constants). With a Variable
@@ -203,8 +206,10 @@ Outputs run_forward(const Op& op, PyObject* const* args);
 
 struct OpNode : Node {
   uint32_t saved_mask;     // what is in `saved`, in the order of the bits
-  uint32_t variable_mask;  // arguments that were Variables: each has an edge (a list has one per element)
-  // Edge edges[op.max_edges]; SavedVariable saved[op.max_saved] follow; with a list they lie in `heap`.
+  uint16_t variable_mask;  // arguments that were Variables: each has an edge (a list has one per element)
+  uint16_t n_saved;        // without a list
+  // Edge edges[op.max_edges]; SavedVariable saved[op.max_saved] follow, of which the first n_inputs and n_saved exist;
+  // with a list they lie in arrays of their own (op_node.h).
 };
 
 // Rows by family; each file under ops/ defines one.

@@ -21,21 +21,11 @@ int size_index(const PyTypeObject* type) {
   return i < kSizes ? i : -1;
 }
 
-size_t n_saved_of(OpNode* self) {
-  const Op& op = op_of(self);
-  return has_list(op) ? static_cast<ListNode*>(self)->n_saved : op.max_saved;
-}
-
-size_t n_edges_of(OpNode* self) {
-  const Op& op = op_of(self);
-  return has_list(op) ? static_cast<size_t>(self->n_inputs) : op.max_edges;
-}
-
 // Constants that hold no tensor stay: a graph that saved nothing else can be run again.
 void op_node_release(Node* node) {
   OpNode* self = static_cast<OpNode*>(node);
   SavedVariable* saved = op_node_saved(self);
-  size_t n = n_saved_of(self);
+  size_t n = op_node_n_saved(self);
   for (size_t i = 0; i < n; ++i) {
     if (saved[i].is_none() || saved[i].is_plain()) continue;
     self->released = true;  // before a finalizer may run
@@ -46,9 +36,9 @@ void op_node_release(Node* node) {
 int op_node_traverse(Node* node, visitproc visit, void* arg) {
   OpNode* self = static_cast<OpNode*>(node);
   Edge* edges = op_node_edges(self);
-  for (size_t i = 0; i < n_edges_of(self); ++i) Py_VISIT(edges[i].function.object());
+  for (int i = 0; i < self->n_inputs; ++i) Py_VISIT(edges[i].function.object());
   SavedVariable* saved = op_node_saved(self);
-  for (size_t i = 0; i < n_saved_of(self); ++i)
+  for (uint32_t i = 0; i < op_node_n_saved(self); ++i)
     if (int r = saved[i].traverse(visit, arg)) return r;
   return 0;
 }
@@ -57,9 +47,9 @@ void op_node_clear(Node* node) {
   OpNode* self = static_cast<OpNode*>(node);
   SavedVariable* saved = op_node_saved(self);
   self->released = true;
-  for (size_t i = 0; i < n_saved_of(self); ++i) saved[i].reset();
+  for (uint32_t i = 0; i < op_node_n_saved(self); ++i) saved[i].reset();
   Edge* edges = op_node_edges(self);
-  for (size_t i = 0; i < n_edges_of(self); ++i) edges[i].function.reset();
+  for (int i = 0; i < self->n_inputs; ++i) edges[i].function.reset();
 }
 
 Gradients op_node_apply(Node* node, Gradients&& grads) {
@@ -86,14 +76,13 @@ void op_node_tp_dealloc(PyObject* o) {
   OpNode* self = static_cast<OpNode*>(o);
   PyObject_GC_UnTrack(o);
   TRASHCAN_BEGIN(o, op_node_tp_dealloc);
-  const Op& op = op_of(self);
-  size_t n_edges = n_edges_of(self), n_saved = n_saved_of(self);
   destroy_node(self);
   Edge* edges = op_node_edges(self);
   SavedVariable* saved = op_node_saved(self);
-  for (size_t i = 0; i < n_saved; ++i) saved[i].~SavedVariable();
-  for (size_t i = 0; i < n_edges; ++i) edges[i].~Edge();
-  if (has_list(op)) {
+  uint32_t n_saved = op_node_n_saved(self);
+  for (uint32_t i = 0; i < n_saved; ++i) saved[i].~SavedVariable();
+  for (int i = 0; i < self->n_inputs; ++i) edges[i].~Edge();
+  if (has_list(op_of(self))) {
     PyMem_Free(edges);
     PyMem_Free(saved);
   }
@@ -107,18 +96,6 @@ void op_node_tp_dealloc(PyObject* o) {
 }
 
 }  // namespace
-
-Edge* op_node_edges(Node* node) {
-  OpNode* self = static_cast<OpNode*>(node);
-  if (has_list(op_of(self))) return static_cast<ListNode*>(self)->edge_array;
-  return reinterpret_cast<Edge*>(self + 1);
-}
-
-SavedVariable* op_node_saved(OpNode* self) {
-  const Op& op = op_of(self);
-  if (has_list(op)) return static_cast<ListNode*>(self)->saved_array;
-  return reinterpret_cast<SavedVariable*>(reinterpret_cast<Edge*>(self + 1) + op.max_edges);
-}
 
 PyRef<OpNode> new_op_node(const Op& op, int n_edges, int n_saved, bool requires_grad) {
   PyTypeObject* type = const_cast<PyTypeObject*>(&op.node_type);
@@ -140,17 +117,19 @@ PyRef<OpNode> new_op_node(const Op& op, int n_edges, int n_saved, bool requires_
   }
   construct_node(self, &op_node_class, n_edges, static_cast<uint16_t>(op.row->outputs), requires_grad);
   self->op = op.index;
-  self->saved_mask = self->variable_mask = 0;
+  self->saved_mask = 0;
+  self->variable_mask = 0;
+  self->n_saved = static_cast<uint16_t>(n_saved);
   if (has_list(op)) {
     ListNode* list = static_cast<ListNode*>(self);
     list->edge_array = edge_array;
     list->saved_array = saved_array;
-    list->n_saved = static_cast<uint32_t>(n_saved);
+    list->list_saved = static_cast<uint32_t>(n_saved);
   }
   Edge* edges = op_node_edges(self);
-  for (size_t i = 0; i < n_edges_of(self); ++i) new (&edges[i]) Edge();
+  for (int i = 0; i < n_edges; ++i) new (&edges[i]) Edge();
   SavedVariable* saved = op_node_saved(self);
-  for (size_t i = 0; i < n_saved_of(self); ++i) new (&saved[i]) SavedVariable();
+  for (int i = 0; i < n_saved; ++i) new (&saved[i]) SavedVariable();
   return PyRef<OpNode>::steal(self);
 }
 

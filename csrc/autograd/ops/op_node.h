@@ -9,13 +9,24 @@ namespace torchlite {
 struct ListNode : OpNode {
   Edge* edge_array;
   SavedVariable* saved_array;
-  uint32_t n_saved;
+  uint32_t list_saved;
 };
 
 inline const Op& op_of(const Node* node) { return *all_ops()[node->op]; }
 inline bool has_list(const Op& op) { return op.list_index >= 0; }
-Edge* op_node_edges(Node* self);
-SavedVariable* op_node_saved(OpNode* self);
+inline Edge* op_node_edges(Node* self) {
+  OpNode* node = static_cast<OpNode*>(self);
+  return has_list(op_of(self)) ? static_cast<ListNode*>(node)->edge_array : reinterpret_cast<Edge*>(node + 1);
+}
+inline SavedVariable* op_node_saved(OpNode* self) {
+  const Op& op = op_of(self);
+  if (has_list(op)) return static_cast<ListNode*>(self)->saved_array;
+  return reinterpret_cast<SavedVariable*>(reinterpret_cast<Edge*>(self + 1) + op.max_edges);
+}
+// How many saved values it has.
+inline uint32_t op_node_n_saved(OpNode* self) {
+  return has_list(op_of(self)) ? static_cast<ListNode*>(self)->list_saved : self->n_saved;
+}
 
 // An untracked node with room for `n_edges` edges and `n_saved` saved values (fewer than the row's maximum, but for a
 // list); all are empty.
