@@ -65,7 +65,10 @@ class BackwardCFunction(_C._FunctionBase, _ContextMethodMixin, _HookMixin):
 
 
 class FunctionMeta(type):
-    """Sets ``_is_legacy`` and ``_backward_cls``, the class of a new-style Function's contexts (else None)."""
+    """Sets ``_is_legacy`` and ``_backward_cls``, the class of a new-style Function's contexts (else None).
+
+    A new-style class that has set its own ``_backward_cls`` keeps it.
+    """
 
     def __init__(cls, name, bases, namespace, **kwargs):
         super().__init__(name, bases, namespace, **kwargs)
@@ -73,7 +76,7 @@ class FunctionMeta(type):
         cls._is_legacy = not isinstance(forward, (staticmethod, classmethod))
         if cls._is_legacy:
             cls._backward_cls = None
-        else:
+        elif "_backward_cls" not in cls.__dict__:
             cls._backward_cls = type(
                 name + "Backward",
                 (BackwardCFunction,),

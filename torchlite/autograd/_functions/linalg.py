@@ -1,0 +1,27 @@
+"""Functions of matrices."""
+
+from __future__ import annotations
+
+from .op_function import OpFunction, Unary
+
+
+class Diagonal(OpFunction):
+    @staticmethod
+    def arguments(i, diagonal=0):
+        return i, diagonal
+
+
+class Diag(Diagonal, op="diag"):
+    pass
+
+
+class Tril(Diagonal, op="tril"):
+    pass
+
+
+class Triu(Diagonal, op="triu"):
+    pass
+
+
+class Trace(Unary, op="trace"):
+    pass
