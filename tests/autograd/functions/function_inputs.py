@@ -66,8 +66,8 @@ def indices(*size, below, distinct_along=None):
     def make(rng):
         if distinct_along is None:
             return rng.integers(0, below, size)
-        result = np.argsort(rng.random([below if d == distinct_along else n for d, n in enumerate(size)]), distinct_along)
-        return np.ascontiguousarray(np.take(result, range(size[distinct_along]), distinct_along))
+        order = np.argsort(rng.random([below if d == distinct_along else n for d, n in enumerate(size)]), distinct_along)
+        return np.ascontiguousarray(np.take(order, range(size[distinct_along]), distinct_along))
 
     return Recipe(make, False)
 
@@ -104,7 +104,7 @@ def _strided(array):
 
 
 def make_inputs(entry, strided=True):
-    """The arguments of an entry: always the same numbers, in Variables on memory with gaps unless ``strided`` is false."""
+    """The arguments of an entry, always the same numbers, on memory with gaps unless ``strided`` is false."""
     rng = np.random.default_rng(zlib.crc32(entry.id.encode()))
     inputs = []
     for arg in entry.args:

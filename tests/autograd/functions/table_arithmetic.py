@@ -1,5 +1,7 @@
 """Entries for arithmetic, comparisons and elementwise functions."""
 
+# ruff: noqa: F405  (the classes come by the star)
+
 from function_inputs import M, S, V, away, between_steps, distinct, entry
 
 from torchlite.autograd._functions import *  # noqa: F403

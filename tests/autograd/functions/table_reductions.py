@@ -1,5 +1,7 @@
 """Entries for reductions, cumulative functions and matrix products."""
 
+# ruff: noqa: F405  (the classes come by the star)
+
 from function_inputs import M, S, V, away, distinct, entry, fixed
 
 from torchlite.autograd._functions import *  # noqa: F403

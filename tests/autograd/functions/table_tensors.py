@@ -1,5 +1,7 @@
 """Entries for views, copies, subscripts and what works along a dimension or under a mask."""
 
+# ruff: noqa: F405  (the classes come by the star)
+
 from function_inputs import M, S, V, entry, indices, longs, mask
 
 import torchlite

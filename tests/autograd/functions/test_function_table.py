@@ -104,7 +104,7 @@ def run_forward(cls, inputs):
     return tuple(Variable(r) for r in as_tuple(result))
 
 
-# ---- in place ---------------------------------------------------------------------------------------------------------
+# ---- in place ------------------------------------------------------------------------------------------------
 
 
 def written_in_place(entry):
@@ -149,7 +149,7 @@ def test_in_place_the_gradients_are_the_same(entry):
     assert all(np.allclose(a, b, rtol=1e-12, atol=1e-14) for a, b in zip(got, expected, strict=True))
 
 
-# ---- through a context ------------------------------------------------------------------------------------------------
+# ---- through a context ---------------------------------------------------------------------------------------
 
 
 def first_of_each_class():

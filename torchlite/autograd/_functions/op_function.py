@@ -145,7 +145,7 @@ class InplaceOpFunction(OpFunction, InplaceFunction):
         return method(values[target], *values[:target], *values[target + 1 :])
 
 
-# ---- how many families are called -------------------------------------------------------------------------------------
+# ---- how many families are called ----------------------------------------------------------------------------
 
 
 class Unary(OpFunction):

@@ -1,6 +1,6 @@
 """Random samples whose inputs get a gradient from a reward. Old-style Functions.
 
-``backward`` gives the gradient of ``-reward * log p(sample)``: descending along it makes samples of high reward likelier.
+``backward`` gives the gradient of ``-reward * log p(sample)``: a step down it makes samples of high reward likelier.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class Normal(StochasticFunction):
         super().__init__()
         if stddev is not None and stddev < 0:
             raise ValueError(f"Normal: stddev must not be negative, but got {stddev}")
-        self.stddev = stddev
+        self.stddev: Any = stddev
 
     def forward(self, means: Any, stddevs: Any = None) -> Any:  # type: ignore[override]
         if (stddevs is None) == (self.stddev is None):
@@ -89,7 +89,7 @@ class Normal(StochasticFunction):
 
     def backward(self, reward: Any) -> Any:  # type: ignore[override]
         means, samples, stddevs = self.saved_tensors
-        offset = (samples - means)
+        offset = samples - means
         if stddevs is None:
             return -reward * offset / self.stddev**2
         return -reward * offset / stddevs**2, -reward * (offset**2 / stddevs**2 - 1) / stddevs

@@ -8,7 +8,7 @@ from ..function import Function, InplaceFunction
 from ..variable import Variable
 from .op_function import InplaceOpFunction, OpFunction, Unary
 
-# ---- views ------------------------------------------------------------------------------------------------------------
+# ---- views ---------------------------------------------------------------------------------------------------
 
 
 class Transpose(OpFunction, op="transpose"):
@@ -88,7 +88,7 @@ class NoGrad(Function):
         return None
 
 
-# ---- copies -----------------------------------------------------------------------------------------------------------
+# ---- copies --------------------------------------------------------------------------------------------------
 
 
 class Clone(Unary, op="clone"):
@@ -131,7 +131,7 @@ class CudaTransfer(OpFunction):
         return i.cuda(device, async_, **kwargs)
 
 
-# ---- subscripts -------------------------------------------------------------------------------------------------------
+# ---- subscripts ----------------------------------------------------------------------------------------------
 
 
 class Index(OpFunction):
@@ -160,7 +160,7 @@ class SetItem(OpFunction, InplaceFunction):
 class AdvancedIndexAdd(OpFunction):
     """AdvancedIndexAdd.apply(t, index, src)
 
-    ``t`` with the elements of ``src`` added at ``t[index]``; what lies at a place that ``index`` names twice is added twice.
+    ``t`` with the elements of ``src`` added at ``t[index]``, where a place that ``index`` names twice gets both.
     ``src`` has as many elements as ``t[index]``.
     """
 
@@ -171,7 +171,7 @@ class AdvancedIndexAdd(OpFunction):
         return t.contiguous().view(n).index_add(0, places.contiguous().view(-1), src.contiguous().view(-1)).view_as(t)
 
 
-# ---- along a dimension ------------------------------------------------------------------------------------------------
+# ---- along a dimension ---------------------------------------------------------------------------------------
 
 
 class IndexAdd(InplaceOpFunction, op="index_add"):
@@ -228,7 +228,7 @@ class Cumprod(OpFunction, op="cumprod"):
         return i, dim
 
 
-# ---- masks ------------------------------------------------------------------------------------------------------------
+# ---- masks ---------------------------------------------------------------------------------------------------
 
 
 class MaskedScatter(InplaceOpFunction, op="masked_scatter"):
