@@ -6,6 +6,7 @@
 #include "autograd/functions/basic_ops.h"
 #include "autograd/ops/composite.h"
 #include "autograd/ops/op.h"
+#include "autograd/ops/python_row.h"
 #include "autograd/python_function.h"
 #include "autograd/python_variable.h"
 #include "tensor/optim_steps.h"
@@ -43,6 +44,7 @@ PyMethodDef module_functions[] = {
     {"_set_package_name", set_package_name, METH_O,
      "Sets the package that the classes of tensors and storages and Size belong to."},
     {"_find_op", find_op_object, METH_O, "The operation of that name."},
+    {"_define_op", define_op, METH_VARARGS, "Adds a row that is declared in Python; see torchlite._ops.define_op."},
     {nullptr, nullptr, 0, nullptr},
 };
 
@@ -84,6 +86,8 @@ PyObject* init_module() {
   ir::init_ir(module.get());
   init_capi(module.get());
   check(PyModule_AddObjectRef(module.get(), "_functions", functions.get()));
+  // So that its members can be imported by name, though no file is this module.
+  check(PyDict_SetItemString(PyImport_GetModuleDict(), "torchlite._C._functions", functions.get()));
   return module.release_object();
 }
 

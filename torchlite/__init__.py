@@ -7,6 +7,7 @@ from typing import Any
 
 from . import (
     _C,
+    _ops,  # noqa: F401  (declares rows of the op table)
     tensor,  # noqa: F401  (adds the tensors' Python methods)
 )
 from ._C import (  # noqa: F401

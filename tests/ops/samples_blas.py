@@ -12,6 +12,10 @@ def matmul(a: Any, b: Any) -> Any:
     return np.atleast_1d(np.matmul(a, b))
 
 
+def cross(a: Any, b: Any, dim: int = -1) -> Any:
+    return np.cross(a, b, axis=a.shape.index(3) if dim == -1 else dim)
+
+
 def added(product):
     """beta self + alpha product, with beta and alpha left out from the left."""
 
@@ -67,6 +71,18 @@ SAMPLES = [
         sample(real(2, 1, 3, 4), real(5, 4, 2)),
         reference=matmul,
         rtol=1e-4,
+    ),
+    op(
+        "cross",
+        sample(real(2, 3), real(2, 3)),
+        sample(real(3, 2), real(3, 2)),
+        sample(real(3, 2, 3), real(3, 2, 3)),
+        sample(real(3, 2, 3), real(3, 2, 3), 2),
+        sample(real(3, 3), real(3, 3), -2),
+        sample(real(3), real(3), 0),
+        sample(real(0, 3), real(0, 3)),
+        reference=cross,
+        dtypes=NUMERIC,
     ),
     op("addmm", *add_samples(real(3, 2), real(2), real(3, 4), real(4, 2)), reference=added(np.matmul), rtol=1e-4),
     op("addbmm", *add_samples(real(3, 2), real(2), real(2, 3, 4), real(2, 4, 2)),

@@ -360,7 +360,7 @@ def _is_open(args: Any) -> bool:
 
 def _ops() -> dict[str, tuple[str, int]]:
     """Name in print -> name of the row, and the position of its list of tensors (-1: none)."""
-    if not _TABLE:
+    if len(_TABLE) != len(_C._ops):  # rows may be declared at any time
         for op in _C._ops:
             lists = re.findall(r"Tensor\[\] (\w+)", op.signature)
             _TABLE[op.display_name] = op.name, op.params.index(lists[0]) if lists else -1

@@ -156,6 +156,32 @@ Value Backward::fit(int edge, Value g) const {
   return g;
 }
 
+const Op& Backward::op() const { return op_of(node_); }
+
+int Backward::n_results() const {
+  return op().row->outputs == 1 || !node_->extra ? 1 : static_cast<int>(node_->extra->outputs.size());
+}
+
+PyRef<Variable> Backward::grad_variable(int i) {
+  if (record_) return grad(i).take<Variable>();
+  PyRef<Variable>& g = grads_[static_cast<size_t>(i)];
+  if (!g) g = zero_gradient(node_, i);
+  return g.copy();
+}
+
+bool Backward::is_differentiable(int i) const {
+  if ((op().row->non_differentiable >> i) & 1) return false;
+  return op().row->outputs == 1 || is_floating(node_->extra->outputs[static_cast<size_t>(i)].dtype);
+}
+
+OutputInfo Backward::gradient_type(int i, int k) const {
+  if (const OutputInfo* in = input_info(node_, edge_of(i) + k)) return *in;
+  // As the first result, whatever became of its gradient.
+  if (op().row->outputs > 1) return node_->extra->outputs[0];
+  const Tensor* t = grads_[0]->data.get();
+  return {t->dtype, t->device(), {t->sizes().begin(), t->sizes().end()}};
+}
+
 void Backward::set(int i, Value g) { set_element(i, 0, std::move(g)); }
 
 void Backward::set_element(int i, int k, Value g) {

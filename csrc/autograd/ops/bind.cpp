@@ -4,6 +4,7 @@
 #include "autograd/ops/op_node.h"
 #include "autograd/ops/composite.h"
 #include "autograd/ops/parse.h"
+#include "autograd/ops/python_row.h"
 #include "autograd/python_variable.h"
 #include "tensor/python_tensor.h"
 
@@ -51,8 +52,6 @@ PyObject* op_in_place_method(PyObject* self, PyObject* const* args, Py_ssize_t n
 }
 
 using Method = PyObject* (*)(PyObject*, PyObject* const*, Py_ssize_t, PyObject*);
-inline constexpr size_t kMaxOps = 320;
-
 template <size_t... I>
 constexpr std::array<std::pair<Method, Method>, sizeof...(I)> make_methods(std::index_sequence<I...>) {
   return {{{op_method<I>, op_in_place_method<I>}...}};
@@ -268,7 +267,22 @@ PyGetSetDef op_getset[] = {
     {nullptr, nullptr, nullptr, nullptr, nullptr},
 };
 
-void op_tp_dealloc(PyObject* o) { PyObject_Free(o); }
+// The callables of a row that is declared in Python are reached through its one Op object. Nothing drops them: the row
+// stays.
+int op_tp_traverse(PyObject* o, visitproc visit, void* arg) {
+  const PythonRow* row = op_of_object(o).python;
+  if (!row) return 0;
+  Py_VISIT(row->forward.get());
+  Py_VISIT(row->backward.get());
+  Py_VISIT(row->types.get());
+  return 0;
+}
+int op_tp_clear(PyObject*) { return 0; }
+
+void op_tp_dealloc(PyObject* o) {
+  PyObject_GC_UnTrack(o);
+  PyObject_GC_Del(o);
+}
 
 PyTypeObject Op_Type = {
     .ob_base = PyVarObject_HEAD_INIT(nullptr, 0).tp_name = "torchlite._C.Op",
@@ -277,20 +291,26 @@ PyTypeObject Op_Type = {
     .tp_vectorcall_offset = offsetof(OpObject, vectorcall),
     .tp_repr = op_tp_repr,
     .tp_call = PyVectorcall_Call,
-    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .tp_flags =
+        Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .tp_traverse = op_tp_traverse,
+    .tp_clear = op_tp_clear,
     .tp_methods = op_methods,
     .tp_getset = op_getset,
 };
 
 PyRef<> new_op_object(const Op& op) {
-  OpObject* o = PyObject_New(OpObject, &Op_Type);
+  OpObject* o = PyObject_GC_New(OpObject, &Op_Type);
   if (!o) throw PyError();
   o->vectorcall = op_vectorcall;
   o->op = &op;
+  if (op.python) PyObject_GC_Track(o);
   return PyRef<>::steal(o);
 }
 
-PyObject* op_dict = nullptr;  // name -> Op object; owned for the life of the process
+// Both owned for the life of the process.
+PyObject* op_dict = nullptr;  // name -> Op object
+PyObject* functions_module = nullptr;
 
 // ---- `_C._ops`: the table, iterable, its operations as attributes --------------------------------------------------
 
@@ -310,10 +330,12 @@ Py_ssize_t table_mp_length(PyObject*) { return PyDict_GET_SIZE(op_dict); }
 
 PyMappingMethods table_mapping = {.mp_length = table_mp_length};
 
+void table_tp_dealloc(PyObject* o) { PyObject_Free(o); }
+
 PyTypeObject OpTable_Type = {
     .ob_base = PyVarObject_HEAD_INIT(nullptr, 0).tp_name = "torchlite._C.OpTable",
     .tp_basicsize = sizeof(PyObject),
-    .tp_dealloc = op_tp_dealloc,
+    .tp_dealloc = table_tp_dealloc,
     .tp_as_mapping = &table_mapping,
     .tp_getattro = table_tp_getattro,
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
@@ -335,28 +357,35 @@ void init_number_slots() {
   variable_richcompare = tensor_richcompare = richcompare;
 }
 
-void init_ops(PyObject* module, PyObject* functions_module) {
+// Gives an operation of the table its Python face; returns its Op object.
+PyRef<> bind_op(Op& op) {
+  PyTypeObject* types[] = {&VariableBase_Type, &TensorBase_Type};
+  uint32_t flags = op.row->flags;
+  bool method = !(flags & (kNoMethod | kHidden | kInPlaceOnly)), in_place = flags & (kInPlace | kInPlaceOnly);
+  PyRef<> object = new_op_object(op);
+  check(PyModule_AddType(functions_module, &op.node_type));
+  auto [call, call_in_place] = methods[op.index];
+  for (PyTypeObject* type : types) {
+    if (method) add_method(type, op.name.c_str(), op.row->doc, call);
+    if (in_place) add_method(type, op.in_place_name.c_str(), op.row->doc, call_in_place);
+    PyType_Modified(type);
+  }
+  check(PyDict_SetItemString(op_dict, op.name.c_str(), object.get()));
+  return object;
+}
+
+void init_ops(PyObject* module, PyObject* functions) {
   check(PyType_Ready(&Op_Type));
   check(PyType_Ready(&OpTable_Type));
-  build_op_table();
-  if (all_ops().size() > kMaxOps) runtime_error("the op table has more than %zu rows: raise kMaxOps", kMaxOps);
+  functions_module = new_ref(functions);
   op_dict = check(PyDict_New()).release();
-  for (Op* op : all_ops()) {
-    PyRef<> object = new_op_object(*op);
-    check(PyDict_SetItemString(op_dict, op->name.c_str(), object.get()));
-    check(PyModule_AddType(functions_module, &op->node_type));
-    auto [method, in_place] = methods[op->index];
-    for (PyTypeObject* type : {&VariableBase_Type, &TensorBase_Type}) {
-      if (!(op->row->flags & (kNoMethod | kHidden | kInPlaceOnly)))
-        add_method(type, op->name.c_str(), op->row->doc, method);
-      if (op->row->flags & (kInPlace | kInPlaceOnly))
-        add_method(type, op->in_place_name.c_str(), op->row->doc, in_place);
-    }
-  }
+  build_op_table();
+  for (Op* op : all_ops()) bind_op(*op);
   for (PyMethodDef& def : composite_method_defs())
     for (PyTypeObject* type : {&VariableBase_Type, &TensorBase_Type}) add_composite(type, &def);
   PyType_Modified(&VariableBase_Type);
   PyType_Modified(&TensorBase_Type);
+  init_python_rows(module);
   check(PyModule_AddType(module, &Op_Type));
   PyRef<> table = check(PyType_GenericAlloc(&OpTable_Type, 0));
   check(PyModule_AddObjectRef(module, "_ops", table.get()));

@@ -3,6 +3,7 @@
 
 #include <bit>
 #include <map>
+#include <memory>
 
 #include "autograd/ops/op_node.h"
 
@@ -20,8 +21,15 @@ std::string_view trim(std::string_view s) {
   return s;
 }
 
+[[noreturn]] void bad_row(const Row& row, const char* why) { value_error("operation '%s': %s", row.signature, why); }
+
 [[noreturn]] void bad_signature(const Row& row, const char* why) {
-  runtime_error("operation '%s': %s in its signature", row.signature, why);
+  value_error("operation '%s': %s in its signature", row.signature, why);
+}
+
+bool is_identifier(std::string_view s) {
+  return !s.empty() && !isdigit(static_cast<unsigned char>(s.front())) &&
+         std::all_of(s.begin(), s.end(), [](unsigned char c) { return c == '_' || isalnum(c); });
 }
 
 Kind parse_kind(const Row& row, std::string_view s) {
@@ -56,10 +64,16 @@ Param parse_param(const Row& row, std::string_view text) {
     p.optional = true;
   }
   p.kind = parse_kind(row, kind);
+  if (!is_identifier(p.name)) bad_signature(row, "a parameter whose name is no identifier");
   if (equals != std::string_view::npos) {
     std::string literal(trim(text.substr(equals + 1)));
     PyRef<> globals = check(PyDict_New());
-    p.default_value = check(PyRun_String(literal.c_str(), Py_eval_input, globals.get(), globals.get()));
+    p.default_value = PyRef<>::steal(PyRun_String(literal.c_str(), Py_eval_input, globals.get(), globals.get()));
+    if (!p.default_value) {
+      if (!PyErr_ExceptionMatches(PyExc_Exception)) throw PyError();
+      PyErr_Clear();  // replaced by an error that names the operation
+      bad_signature(row, "a default that is no literal");
+    }
   }
   return p;
 }
@@ -78,39 +92,46 @@ std::string display_name(std::string_view name) {
   return out;
 }
 
-Op* make_op(const Row& row, size_t index) {
+// What a row says of its results and arguments has to fit its signature.
+void check_row(const Op& op, const Row& row) {
+  if (!row.types) bad_row(row, "it has no type rule");
+  if (row.outputs < 1 || row.hidden_outputs < 0) bad_row(row, "it has no results");
+  if (row.outputs + row.hidden_outputs > kMaxOutputs) bad_row(row, "too many results");
+  if (row.uses.size() > op.params.size()) bad_row(row, "more `uses` than parameters");
+  bool has_self = op.self_index >= 0 && op.params[static_cast<size_t>(op.self_index)].kind == Kind::Tensor;
+  if ((row.flags & (kInPlace | kInPlaceOnly)) && op.self_index < 0)
+    bad_row(row, "an in-place form needs a parameter called self");
+  if ((row.flags & kReduceToNumber) && !has_self) bad_row(row, "a reduction needs a tensor called self");
+  if ((row.flags & kView) && (op.params.empty() || op.params[0].kind != Kind::Tensor))
+    bad_row(row, "a view needs a tensor as its first parameter");
+}
+
+// The parts of "name(parameters)".
+std::pair<std::string_view, std::string_view> split_signature(const Row& row) {
   std::string_view s = row.signature;
   size_t paren = s.find('(');
   if (paren == std::string_view::npos || !s.ends_with(")")) bad_signature(row, "no parentheses");
-  Op* op = new Op();  // for the life of the process
+  return {trim(s.substr(0, paren)), s.substr(paren + 1, s.size() - paren - 2)};
+}
+
+std::unique_ptr<Op> make_op(const Row& row, size_t index) {
+  auto op = std::make_unique<Op>();
   op->row = &row;
   op->index = static_cast<uint16_t>(index);
-  op->name = std::string(trim(s.substr(0, paren)));
+  op->name = operation_name(row);
   op->display_name = display_name(op->name);
   op->in_place_name = op->name + "_";
+  op->params = parse_parameters(row);
   op->self_index = op->list_index = -1;
-  std::string_view rest = s.substr(paren + 1, s.size() - paren - 2);
-  while (!trim(rest).empty()) {
-    // A comma inside a default's brackets does not part parameters.
-    size_t end = 0;
-    for (int depth = 0; end < rest.size() && (depth > 0 || rest[end] != ','); ++end) {
-      if (rest[end] == '(' || rest[end] == '[') ++depth;
-      if (rest[end] == ')' || rest[end] == ']') --depth;
-    }
-    Param p = parse_param(row, rest.substr(0, end));
-    int i = static_cast<int>(op->params.size());
+  for (int i = 0; i < static_cast<int>(op->params.size()); ++i) {
+    const Param& p = op->params[static_cast<size_t>(i)];
     if (p.name == "self") op->self_index = i;
+    if (p.kind == Kind::TensorList && op->list_index >= 0) bad_signature(row, "two lists of tensors");
     if (p.kind == Kind::TensorList) op->list_index = i;
-    if (p.kind == Kind::Tensor || p.kind == Kind::TensorOrScalar || p.kind == Kind::TensorList)
-      op->tensor_mask |= 1u << i;
+    if (is_tensor_kind(p.kind)) op->tensor_mask |= 1u << i;
     if (p.kind == Kind::Tensor) op->no_number_mask |= 1u << i;
-    op->params.push_back(std::move(p));
-    rest = end < rest.size() ? rest.substr(end + 1) : std::string_view();
   }
-  if (!row.types) runtime_error("operation '%s' has no type rule", row.signature);
-  if (op->params.size() > kMaxParams) bad_signature(row, "too many parameters");
-  if (row.outputs + row.hidden_outputs > kMaxOutputs) bad_signature(row, "too many results");
-  if (row.uses.size() > op->params.size()) bad_signature(row, "more `uses` than parameters");
+  check_row(*op, row);
   std::ranges::copy(row.uses, op->uses);
   uint32_t all = 0;
   for (uint32_t mask : row.uses) all |= mask;
@@ -124,22 +145,57 @@ Op* make_op(const Row& row, size_t index) {
 
 }  // namespace
 
+std::string operation_name(const Row& row) {
+  std::string name(split_signature(row).first);
+  if (!is_identifier(name)) bad_signature(row, "a name that is no identifier");
+  return name;
+}
+
+std::vector<Param> parse_parameters(const Row& row) {
+  std::vector<Param> params;
+  std::string_view rest = split_signature(row).second;
+  while (!trim(rest).empty()) {
+    // A comma inside a default's brackets does not part parameters.
+    size_t end = 0;
+    for (int depth = 0; end < rest.size() && (depth > 0 || rest[end] != ','); ++end) {
+      if (rest[end] == '(' || rest[end] == '[') ++depth;
+      if (rest[end] == ')' || rest[end] == ']') --depth;
+    }
+    Param p = parse_param(row, rest.substr(0, end));
+    if (params.size() == kMaxParams) bad_signature(row, "too many parameters");
+    for (const Param& other : params)
+      if (other.name == p.name) bad_signature(row, "two parameters of one name");
+    params.push_back(std::move(p));
+    rest = end < rest.size() ? rest.substr(end + 1) : std::string_view();
+  }
+  return params;
+}
+
 const Op& find_op(std::string_view name) {
   auto it = by_name.find(name);
   if (it == by_name.end()) runtime_error("there is no operation named '%s'", std::string(name).c_str());
   return *it->second;
 }
 
+Op& add_op(const Row& row, PythonRow* python) {
+  std::unique_ptr<Op> made = make_op(row, op_table.size());
+  for (const Op* other : op_table)
+    if (other->name == made->name || other->display_name == made->display_name) bad_row(row, "the name is taken");
+  if (op_table.size() >= kMaxOps) bad_row(row, "the table is full: raise kMaxOps");
+  made->python = python;
+  op_table.reserve(op_table.size() + 1);
+  Op* op = made.get();
+  by_name.emplace(op->name, op);
+  made.release();  // for the life of the process, as its node type is
+  init_op_node_type(*op);
+  op_table.push_back(op);
+  return *op;
+}
+
 void build_op_table() {
   for (std::span<const Row> rows :
-       {pointwise_rows(), reduce_rows(), shape_rows(), index_rows(), blas_rows(), nn_rows(), rnn_rows()}) {
-    for (const Row& row : rows) {
-      Op* op = make_op(row, op_table.size());
-      if (!by_name.emplace(op->name, op).second) bad_signature(row, "a name that is taken");
-      op_table.push_back(op);
-      init_op_node_type(*op);
-    }
-  }
+       {pointwise_rows(), reduce_rows(), shape_rows(), index_rows(), blas_rows(), nn_rows(), rnn_rows()})
+    for (const Row& row : rows) add_op(row);
 }
 
 const char* Call::name() const { return op.name.c_str(); }

@@ -38,8 +38,11 @@ struct Param {
   PyRef<> default_value;  // empty: required
 };
 
+inline bool is_tensor_kind(Kind k) { return k <= Kind::TensorList; }
+
 inline constexpr int kMaxParams = 12;  // at most 16: OpNode::variable_mask has a bit for each
 inline constexpr int kMaxOutputs = 6;
+inline constexpr size_t kMaxOps = 320;
 
 // Results of a forward.
 struct Outputs {
@@ -122,6 +125,17 @@ class Backward {
   bool recording() const { return record_; }
   Gradients take() { return std::move(result_); }
 
+  // For gradients that are written in Python:
+  const Op& op() const;
+  // How many results the forward had (a row may leave out its last ones).
+  int n_results() const;
+  // The gradient of output i as a Variable, volatile in a plain backward.
+  PyRef<Variable> grad_variable(int i);
+  // Whether a gradient can arrive for result i.
+  bool is_differentiable(int i) const;
+  // What the gradient of argument i (its element k) is brought to.
+  OutputInfo gradient_type(int i, int k) const;
+
  private:
   int edge_of(int i) const;
   Value fit(int edge, Value g) const;
@@ -148,6 +162,7 @@ enum RowFlags : uint32_t {
 
 struct TypeCall;
 struct TypeInfo;
+struct PythonRow;
 
 struct Row {
   const char* signature;
@@ -185,15 +200,22 @@ struct Op {
   uint32_t uses[kMaxParams];      // Row::uses, one for each parameter
   uint16_t max_edges, max_saved;  // of an OpNode (without a list)
   std::string type_name, in_place_name, text_signature;
-  PyTypeObject node_type;  // <Name>Backward
+  PyTypeObject node_type;       // <Name>Backward
+  PythonRow* python = nullptr;  // of a row that is declared in Python
 
   bool differentiable() const { return row->backward != nullptr; }
 };
 
 extern std::vector<Op*> op_table;
-// All operations, in order of index.
+// All operations, in order of index: those of C++ at import, those declared in Python as they are declared.
 inline const std::vector<Op*>& all_ops() { return op_table; }
 const Op& find_op(std::string_view name);
+// A further operation. Throws ValueError for a row that is not well formed, and then adds nothing. The row and `python`
+// live for the life of the process.
+Op& add_op(const Row& row, PythonRow* python = nullptr);
+// What a row's signature says.
+std::string operation_name(const Row& row);
+std::vector<Param> parse_parameters(const Row& row);
 
 // Runs `op` on canonical arguments (one per parameter, in order; Variables, Tensors or constants). With a Variable
 // among them the result is a Variable and a graph is recorded; else it is a Tensor. Several results come in a tuple.
