@@ -149,6 +149,18 @@ void add_pre_hook(Node* self, PyObject* dict, uint32_t index) {
   hooks.push_back({PyRef<>::borrow(dict), index});
 }
 
+void remove_pre_hook(Node* self, PyObject* dict, uint32_t index) {
+  if (!self->extra) return;
+  PyRef<> removed;  // dies after the vector is whole again
+  auto& hooks = self->extra->pre_hooks;
+  for (size_t i = 0; i < hooks.size(); ++i) {
+    if (hooks[i].dict.get() != dict || hooks[i].index != index) continue;
+    removed = std::move(hooks[i].dict);
+    hooks.erase(hooks.begin() + static_cast<std::ptrdiff_t>(i));
+    return;
+  }
+}
+
 void run_variable_hooks(PyObject* dict, PyRef<Variable>& grad) {
   if (!dict) return;
   PyRef<> keep = PyRef<>::borrow(dict);  // a hook may replace the dict that it stands in

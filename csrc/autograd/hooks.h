@@ -15,6 +15,8 @@ namespace torchlite {
 
 // `dict` holds hooks for the gradient of output `index` of `self`. Adding the same pair again changes nothing.
 void add_pre_hook(Node* self, PyObject* dict, uint32_t index);
+// Undoes that. Does nothing if there is no such pair.
+void remove_pre_hook(Node* self, PyObject* dict, uint32_t index);
 
 // Runs the pre-hooks of `self` on the gradients of its outputs, replacing them in place.
 void run_pre_hooks(Node* self, Gradients& grads);

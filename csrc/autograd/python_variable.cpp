@@ -203,7 +203,15 @@ PyObject* get_backward_hooks(PyObject* o, void*) {
 int set_backward_hooks(PyObject* o, PyObject* value, void*) {
   return guard(-1, [&]() {
     if (!value) runtime_error("cannot delete _backward_hooks: set it to None");
-    as_variable(o)->backward_hooks = value == Py_None ? PyRef<>() : PyRef<>::borrow(value);
+    Variable* v = as_variable(o);
+    PyRef<> hooks = value == Py_None ? PyRef<>() : PyRef<>::borrow(value);
+    // An accumulator reads the hooks of its leaf; other functions hold the dicts of their results.
+    if (v->grad_fn) {
+      if (hooks) add_pre_hook(v->grad_fn.get(), hooks.get(), v->output_nr);
+      if (v->backward_hooks && v->backward_hooks.get() != hooks.get())
+        remove_pre_hook(v->grad_fn.get(), v->backward_hooks.get(), v->output_nr);
+    }
+    std::swap(v->backward_hooks, hooks);
     return 0;
   });
 }
@@ -257,7 +265,8 @@ int variable_nb_bool(PyObject* o) {
   });
 }
 
-Py_hash_t variable_tp_hash(PyObject* o) { return _Py_HashPointer(o); }
+// The same number as id(), which keys of optimisers and memos are made of.
+Py_hash_t variable_tp_hash(PyObject* o) { return static_cast<Py_hash_t>(reinterpret_cast<uintptr_t>(o)); }
 
 PyObject* variable_tp_repr(PyObject* o) {
   return guard([&]() -> PyObject* {

@@ -1,6 +1,7 @@
 """Hooks of Variables, as `register_hook` gives them."""
 
 import weakref
+from collections import OrderedDict
 
 import pytest
 from leaves import constant, leaf, values
@@ -69,6 +70,34 @@ def test_a_hook_result_with_history_makes_the_gradient_differentiable():
     (gx,) = grad(z, x, constant([1.0]), create_graph=True)
     assert values(gx) == [3]
     assert values(grad(gx, x, constant([1.0]))[0]) == [1]
+
+
+@pytest.mark.parametrize("place", [lambda x: x, interior], ids=["leaf", "interior"])
+@pytest.mark.parametrize("make", [dict, OrderedDict])
+def test_hooks_may_be_given_as_a_dictionary_of_any_kind(place, make):
+    x = leaf([2.0])
+    v = place(x)
+    v._backward_hooks = make({"first": lambda g: g * 10})
+    handle = v.register_hook(lambda g: g + 1)
+    Scale.apply(v, 3).backward()
+    assert values(x.grad) == [31]
+    handle.remove()
+    x.grad = None
+    Scale.apply(v, 3).backward()
+    assert values(x.grad) == [30]
+
+
+@pytest.mark.parametrize("place", [lambda x: x, interior], ids=["leaf", "interior"])
+def test_another_dictionary_takes_the_place_of_the_first(place):
+    x = leaf([2.0])
+    v = place(x)
+    v.register_hook(lambda g: g * 10)
+    v._backward_hooks = {"other": lambda g: g + 1}
+    Scale.apply(v, 3).backward()
+    assert values(x.grad) == [4]
+    x.grad = v._backward_hooks = None
+    Scale.apply(v, 3).backward()
+    assert values(x.grad) == [3]
 
 
 # ---- retain_grad ---------------------------------------------------------------------------------------------------

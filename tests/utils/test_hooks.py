@@ -72,3 +72,14 @@ def test_ids_stay_unique_after_unpickling():
     handle = RemovableHandle(hooks)
     handle.__setstate__((hooks, RemovableHandle.next_id + 10))
     assert RemovableHandle(hooks).id == handle.id + 1
+
+
+def test_a_plain_dictionary_is_held_itself():
+    hooks = {}
+    handle = RemovableHandle(hooks)
+    hooks[handle.id] = "hook"
+    copied_hooks, copied_handle = pickle.loads(pickle.dumps((hooks, handle)))
+    copied_handle.remove()
+    assert not copied_hooks and hooks
+    handle.remove()
+    assert not hooks

@@ -10,7 +10,7 @@ import math
 import warnings
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from .. import _C
@@ -55,6 +55,18 @@ def _rebuild(cls: type, data: Any) -> Any:
     return _C._VariableBase.__new__(cls, data)
 
 
+def _data_of(operand: Any) -> Any:
+    """The tensor of a Variable; everything else as it is."""
+    return operand.data if isinstance(operand, _C._VariableBase) else operand
+
+
+def _only_async(method: str, keywords: dict[str, Any]) -> None:
+    """Refuses keywords other than ``async``, a name that Python reserves now, so that it can't be a parameter's."""
+    for name in keywords:
+        if name != "async":
+            raise TypeError(f"{method}() got an unexpected keyword argument {name!r}")
+
+
 class _RetainGrad:
     """The hook of ``retain_grad``: adds up the gradients of an interior Variable, which it does not keep alive."""
 
@@ -77,11 +89,17 @@ class _StaticMethods:
     """Functions of the same names as the methods of Variable, which they call: ``Variable._torch.exp(variable)``."""
 
     def __dir__(self):
-        return [name for name in dir(Variable) if not name.startswith("_") and not name.endswith("_")]
+        methods = [name for name in dir(Variable) if not name.startswith("_") and not name.endswith("_")]
+        return ["cat", *(name for name in methods if callable(getattr(Variable, name)))]
+
+    @staticmethod
+    def cat(iterable: Iterable, dim: int = 0) -> Variable:
+        """The Variables of ``iterable`` one after the other along ``dim``."""
+        return _C._find_op("cat")(tuple(iterable), dim)
 
     def __getattr__(self, name: str) -> Callable:
-        if name in ("cat", "addmm", "addbmm", "baddbmm", "addmv", "addr"):
-            return _C._find_op(name)
+        if name in ("addmm", "addbmm", "baddbmm", "addmv", "addr"):
+            return _C._find_op(name)  # the coefficients stand elsewhere than in the method
         method = None if name.startswith("_") or name.endswith("_") else getattr(Variable, name, None)
         if not callable(method):
             raise AttributeError(f"Variable has no method {name!r}")
@@ -144,8 +162,6 @@ class Variable(_C._VariableBase):
         hooks: Any = self._backward_hooks  # type: ignore[has-type]  # a getset of the base class
         if hooks is None:
             hooks = self._backward_hooks = OrderedDict()  # type: ignore[misc, var-annotated]
-            if self.grad_fn is not None:
-                self.grad_fn._register_hook_dict(self)
         handle = RemovableHandle(hooks)
         hooks[handle.id] = hook
         return handle
@@ -173,17 +189,27 @@ class Variable(_C._VariableBase):
 
     # ---- types and devices ----
 
-    def type(self, t: Any) -> Variable:
+    def is_same_size(self, other: Any) -> bool:
+        """Whether the Variable or tensor ``other`` has the same size."""
+        return self.data.is_same_size(_data_of(other))
+
+    def is_set_to(self, other: Any) -> bool:
+        """Whether the Variable or tensor ``other`` has the same memory, offset, size and strides."""
+        return self.data.is_set_to(_data_of(other))
+
+    def type(self, t: Any, async_: Any = False, **kwargs: Any) -> Variable:
         """A copy in the type ``t``, a tensor class, its dotted name or a dtype; of the same type the Variable itself.
 
-        The gradient is cast back. A copy in an integer type doesn't require grad.
+        The gradient is cast back. A copy in an integer type doesn't require grad. ``async_``, which may also be given
+        under the era's name ``async``, only matters between devices.
         """
+        _only_async("type", kwargs)
         cls = type(self.data.new().type(t))
         return self if cls is type(self.data) else _cast(self, _CLASSES.index(cls))
 
     def type_as(self, other: Any) -> Variable:
         """A copy in the type of ``other``, a Variable or a tensor; see :meth:`type`."""
-        return self.type(type(other.data if isinstance(other, _C._VariableBase) else other))
+        return self.type(type(_data_of(other)))
 
     def double(self) -> Variable:
         """``type(DoubleTensor)``"""
@@ -223,6 +249,7 @@ class Variable(_C._VariableBase):
 
     def cuda(self, device_id: Any = None, async_: Any = False, **kwargs: Any) -> Variable:
         """A copy on a CUDA device. RuntimeError where CUDA is missing."""
+        _only_async("cuda", kwargs)
         raise RuntimeError(
             "cuda(): this version of torchlite has no CUDA yet (the extras cuda12 and cuda13 are for it)"
         )

@@ -40,6 +40,10 @@ struct Scan {
 };
 
 [[noreturn]] void mixed_arguments(const Op& op) {
+  if (op.row->flags & kCompare)
+    raise(PyExc_AssertionError,
+          "can't compare Variable and tensor (%s): wrap the tensor in a Variable or use the Variable's .data",
+          op.name.c_str());
   raise(PyExc_AssertionError,
         "%s: got Variables and tensors together; wrap the tensor in a Variable or use the Variable's .data",
         op.name.c_str());

@@ -141,6 +141,8 @@ void parse_args(const Op& op, PyObject* self, PyObject* const* args, Py_ssize_t 
   bool any_variable = false;
   for (int i = 0; i < total; ++i) {
     const Param& p = op.params[static_cast<size_t>(i)];
+    // None for a flag says that the caller has no opinion.
+    if (given[i] == Py_None && p.kind == Kind::Bool && p.default_value) given[i] = nullptr;
     if (!given[i]) {
       if (!p.default_value) {
         if (p.variadic) {  // view() and the like: no sizes at all
