@@ -36,7 +36,7 @@ PyObject* is_grad_enabled(PyObject*, PyObject*) { return PyBool_FromLong(grad_en
 
 PyMethodDef module_functions[] = {
     {"_autograd_init", autograd_init, METH_NOARGS,
-     "Registers the classes Variable, Function and StochasticFunction of the calling module."},
+     "Registers the classes Variable, Function, StochasticFunction, Expr and Arg of the calling module."},
     {"_set_grad_enabled", set_grad_enabled, METH_O, "Switches recording on this thread; returns the former state."},
     {"_is_grad_enabled", is_grad_enabled, METH_NOARGS, "Whether operations are recorded on this thread."},
     {"from_numpy", from_numpy, METH_O,

@@ -192,6 +192,14 @@ PyObject* find_class(PyObject* globals, const char* name, PyTypeObject* base) {
   return found;
 }
 
+struct RegisteredClass {
+  const char* name;
+  PyTypeObject* base;
+  void (*take)(PyObject* cls);
+};
+
+std::vector<RegisteredClass> registered_classes;
+
 // Sets a global that owns its class.
 template <class T>
 void replace_class(T*& slot, PyObject* value) {
@@ -231,6 +239,8 @@ PyObject* autograd_init(PyObject*, PyObject*) {
     PyObject* variable = find_class(globals, "Variable", &VariableBase_Type);
     PyObject* function = find_class(globals, "Function", &FunctionBase_Type);
     PyObject* stochastic = find_class(globals, "StochasticFunction", &FunctionBase_Type);
+    std::vector<PyObject*> others;
+    for (const RegisteredClass& c : registered_classes) others.push_back(find_class(globals, c.name, c.base));
     if (!variable || !function) return new_ref(Py_False);
     // The initial value is a static type that the global does not own.
     if (variable_class == &VariableBase_Type) new_ref(variable_class);
@@ -238,8 +248,13 @@ PyObject* autograd_init(PyObject*, PyObject*) {
     shorten_dealloc(variable_class);
     replace_class(function_class, function);
     replace_class(stochastic_function_class, stochastic);
+    for (size_t i = 0; i < others.size(); ++i) registered_classes[i].take(others[i]);
     return new_ref(Py_True);
   });
+}
+
+void add_registered_class(const char* name, PyTypeObject* base, void (*take)(PyObject* cls)) {
+  registered_classes.push_back({name, base, take});
 }
 
 void init_python_function(PyObject* module) {

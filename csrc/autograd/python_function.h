@@ -98,9 +98,13 @@ PyObject* function_do_forward(PyObject* self, PyObject* const* args, Py_ssize_t 
 Gradients function_backward(Node* self, Gradients&& grads);
 PyObject* function_do_backward(PyObject* self, PyObject* const* args, Py_ssize_t n);
 
-// `_autograd_init()`: registers the Python classes Variable, Function and StochasticFunction that the calling module
-// has as globals. Returns whether Variable and Function were found.
+// `_autograd_init()`: registers the Python classes Variable, Function, StochasticFunction and those of
+// `add_registered_class` that the calling module has as globals; the last call wins. Returns whether Variable and
+// Function were found; nothing changes if not, or if a class has the wrong base.
 PyObject* autograd_init(PyObject* module, PyObject* unused);
+// A further class that `_autograd_init` looks for: `name`, which must derive from `base`. `take` is given the class, or
+// nullptr if the module has none.
+void add_registered_class(const char* name, PyTypeObject* base, void (*take)(PyObject* cls));
 
 void init_python_function(PyObject* module);
 

@@ -6,6 +6,7 @@
 namespace torchlite::ir {
 
 void init_signature(PyObject* module);
+void init_registered_classes();
 
 void init_ir(PyObject* module) {
   for (PyTypeObject* type : {&ArgBase_Type, &ExprBase_Type, &TensorType_Type, &Local_Type, &Const_Type, &CppApply_Type,
@@ -13,6 +14,7 @@ void init_ir(PyObject* module) {
     check(PyType_Ready(type));
     check(PyModule_AddType(module, type));
   }
+  init_registered_classes();
   init_tracer(module);
   init_interpreter(module);
   init_signature(module);
