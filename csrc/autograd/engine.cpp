@@ -11,11 +11,12 @@
 #include <algorithm>
 #include <deque>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "autograd/hooks.h"
 #include "autograd/functions/accumulate_grad.h"
 #include "autograd/ops/op.h"
-#include "autograd/python_function.h"
+#include "autograd/stochastic.h"
 
 namespace torchlite {
 
@@ -116,11 +117,6 @@ class Run {
     return slot;
   }
 
-  static bool is_stochastic(Node* node) {
-    return node->kind == NodeKind::Python && stochastic_function_class &&
-           PyObject_TypeCheck(node, reinterpret_cast<PyTypeObject*>(stochastic_function_class));
-  }
-
   void discover(const std::vector<Root>& roots);
   void mark_needed();
   void count_dependencies();
@@ -149,6 +145,7 @@ class Run {
 
 void Run::discover(const std::vector<Root>& roots) {
   std::vector<Slot> stack;
+  std::unordered_set<const Node*> seen;  // by the search for stochastic Functions
   bool fresh;
   for (const Root& root : roots) {
     Slot slot = enter(root.function.get(), &fresh);
@@ -158,8 +155,12 @@ void Run::discover(const std::vector<Root>& roots) {
     Slot slot = stack.back();
     stack.pop_back();
     Node* node = tasks_[slot].node.get();
-    if (node->kind == NodeKind::Python && is_stochastic(node) && node->requires_grad)
-      any_stochastic_ = tasks_[slot].stochastic = true;
+    if (stochastic_in_use)
+      find_stochastic(node, seen, [&](Node* f) {
+        Slot to = enter(f, &fresh);
+        if (fresh) stack.push_back(to);
+        any_stochastic_ = tasks_[to].stochastic = true;
+      });
     Edge* edges = node->edges();
     for (int i = 0; i < node->n_inputs; ++i) {
       Node* next = edges[i].function.get();

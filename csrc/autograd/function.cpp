@@ -51,6 +51,7 @@ int node_tp_traverse(PyObject* o, visitproc visit, void* arg) {
   if (self->extra) {
     for (const NodeExtra::PreHook& h : self->extra->pre_hooks) Py_VISIT(h.dict.get());
     Py_VISIT(self->extra->post_hooks.get());
+    for (const PyRef<Node>& f : self->extra->stochastic_inputs) Py_VISIT(f.object());
   }
   return self->node_class()->traverse(self, visit, arg);
 }
@@ -61,6 +62,7 @@ int node_tp_clear(PyObject* o) {
     auto pre = std::move(self->extra->pre_hooks);
     self->extra->pre_hooks.clear();
     self->extra->post_hooks.reset();
+    auto stochastic = std::exchange(self->extra->stochastic_inputs, {});
   }
   self->node_class()->clear(self);
   return 0;

@@ -45,6 +45,7 @@ struct NodeExtra {
   std::vector<OutputInfo> outputs;
   // Sizes and type of the inputs that the result does not have itself (broadcast, reshaped, cast).
   std::vector<std::unique_ptr<OutputInfo>> inputs;
+  std::vector<PyRef<Node>> stochastic_inputs;  // stochastic.h
 };
 
 // The kinds of node; a node carries its kind in a byte instead of a pointer (a graph may have millions).

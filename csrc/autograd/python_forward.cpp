@@ -9,6 +9,7 @@
 
 #include "autograd/observer.h"
 #include "autograd/python_function.h"
+#include "autograd/stochastic.h"
 #include "utils/numpy_api.h"
 
 namespace torchlite {
@@ -175,6 +176,9 @@ void ForwardCall::unpack(PyObject* const* args, Py_ssize_t n, PyObject** tensors
   self_->requires_grad = executable;
   self_->is_running = true;
   try {
+    if (executable && is_stochastic(self_)) stochastic_in_use = true;
+    if (records_ && stochastic_in_use)
+      for (const Input& in : inputs_) keep_stochastic_input(self_, in.variable);
     if (executable)
       for (size_t i = 0; i < inputs_.size(); ++i) connect(self_, static_cast<int>(i), inputs_[i].variable);
   } catch (...) {
@@ -446,6 +450,7 @@ void ForwardCall::fail() noexcept {
   clear_pending();
   auto saved = std::exchange(self_->saved, {});
   auto next = std::exchange(self_->next, {});
+  if (self_->extra) auto stochastic = std::exchange(self_->extra->stochastic_inputs, {});
   self_->outputs.clear();
   self_->arguments.clear();
   self_->n_inputs = 0;

@@ -3,6 +3,7 @@
 
 #include "autograd/observer.h"
 #include "autograd/ops/op_node.h"
+#include "autograd/stochastic.h"
 
 // The steps of call_op are inlined whole: a tiny operation spends its time on calls and on passing what they share.
 #define HOT [[gnu::always_inline]] inline
@@ -208,6 +209,10 @@ PyRef<> pack(PyRef<>* results, int n) {
   return tuple;
 }
 
+[[gnu::noinline]] void keep_stochastic_inputs(const Op& op, PyObject* const* args, const Scan& s, OpNode* node) {
+  for_each_variable(op, args, s.variables, [&](int, int, Variable* v) { keep_stochastic_input(node, v); });
+}
+
 // The node of a call, with what it saves of the arguments; none where no graph is recorded.
 struct Recorded {
   PyRef<OpNode> node;
@@ -227,6 +232,7 @@ HOT void record_call(const Op& op, PyObject* const* args, const Scan& s, const T
   } else if (!(op.row->flags & kLeaf)) {
     r.node = new_op_node(op, s.n_variables, 0, false);
   }
+  if (stochastic_in_use && r.node) keep_stochastic_inputs(op, args, s, r.node.get());
 }
 
 // Result `k` as a Variable; it shares the version of argument 0 where it shares its memory.
@@ -372,6 +378,7 @@ PyRef<> call_op_in_place(const Op& op, PyObject* const* args) {
   } else if (!s.any_volatile && grad_enabled) {
     node = new_op_node(op, s.n_variables, 0, false);
   }
+  if (stochastic_in_use && node) keep_stochastic_inputs(op, args, s, node.get());
   counter_of(v);  // what may fail for want of memory comes before the write
   if (call_observer) {
     Unobserved inside;

@@ -66,7 +66,8 @@ def indices(*size, below, distinct_along=None):
     def make(rng):
         if distinct_along is None:
             return rng.integers(0, below, size)
-        order = np.argsort(rng.random([below if d == distinct_along else n for d, n in enumerate(size)]), distinct_along)
+        full = [below if d == distinct_along else n for d, n in enumerate(size)]
+        order = np.argsort(rng.random(full), distinct_along)
         return np.ascontiguousarray(np.take(order, range(size[distinct_along]), distinct_along))
 
     return Recipe(make, False)
