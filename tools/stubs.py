@@ -124,6 +124,8 @@ def functions(indent: str) -> list[str]:
         if op.hidden or op.method_only or op.inplace_only:
             continue
         written = arguments(op, "_X | _Array", "_X", method=False)
+        out = "_TensorBase" if op.outputs == 1 else "_TensorBase | Sequence[_TensorBase]"
+        written += ("" if "*" in written else ", *") + f", out: {out} | None = ..."
         lines.append(f"def {op.name}({written}) -> {result_type(op, '_X', True)}: ...")
     return [indent + line for line in lines]
 

@@ -1,7 +1,9 @@
 // How Python sees the operations: the Op type, the table `_C._ops`, methods and number slots of Variables and Tensors.
+#include "autograd/ops/bind.h"
 #include "autograd/ops/indexing.h"
 #include "autograd/observer.h"
 #include "autograd/ops/op_node.h"
+#include "autograd/ops/out_argument.h"
 #include "autograd/ops/composite.h"
 #include "autograd/ops/parse.h"
 #include "autograd/ops/python_row.h"
@@ -10,11 +12,6 @@
 
 namespace torchlite {
 
-namespace {
-
-// ---- results ------------------------------------------------------------------------------------------------------
-
-// The era's rule: a full reduction of a tensor is a number, of a Variable a Variable.
 PyObject* to_python(const Op& op, const ParsedArgs& a, PyRef<> result) {
   if ((op.row->flags & kReduceToNumber) && is_tensor(result.get())) {
     Tensor* t = as_tensor(result.get());
@@ -27,6 +24,8 @@ PyObject* to_python(const Op& op, const ParsedArgs& a, PyRef<> result) {
   }
   return result.release();
 }
+
+namespace {
 
 // ---- methods ------------------------------------------------------------------------------------------------------
 
@@ -198,8 +197,13 @@ const Op& op_of_object(PyObject* o) { return *static_cast<OpObject*>(o)->op; }
 PyObject* op_vectorcall(PyObject* o, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
   return guard([&]() -> PyObject* {
     const Op& op = op_of_object(o);
+    Py_ssize_t n = PyVectorcall_NARGS(nargsf);
+    if (kwnames) {
+      Py_ssize_t out = find_out(kwnames);
+      if (out >= 0) return call_op_out(op, args, n, kwnames, out);
+    }
     ParsedArgs a;
-    parse_args(op, nullptr, args, PyVectorcall_NARGS(nargsf), kwnames, a);
+    parse_args(op, nullptr, args, n, kwnames, a);
     return to_python(op, a, call_op(op, a.values));
   });
 }
@@ -357,7 +361,6 @@ void init_number_slots() {
   variable_richcompare = tensor_richcompare = richcompare;
 }
 
-// Gives an operation of the table its Python face; returns its Op object.
 PyRef<> bind_op(Op& op) {
   PyTypeObject* types[] = {&VariableBase_Type, &TensorBase_Type};
   uint32_t flags = op.row->flags;

@@ -65,6 +65,7 @@ Param parse_param(const Row& row, std::string_view text) {
   }
   p.kind = parse_kind(row, kind);
   if (!is_identifier(p.name)) bad_signature(row, "a parameter whose name is no identifier");
+  if (p.name == "out") bad_signature(row, "a parameter called out, which is where results are written");
   if (equals != std::string_view::npos) {
     std::string literal(trim(text.substr(equals + 1)));
     PyRef<> globals = check(PyDict_New());

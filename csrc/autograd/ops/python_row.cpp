@@ -2,14 +2,12 @@
 
 #include <bit>
 
-#include "autograd/ops/op_node.h"
+#include "autograd/ops/bind.h"
 #include "autograd/ops/types.h"
 #include "tensor/python_tensor.h"
 #include "utils/numpy_api.h"
 
 namespace torchlite {
-
-PyRef<> bind_op(Op& op);
 
 namespace {
 
