@@ -28,6 +28,16 @@ __all__ = [
     "set_grad_enabled",
 ]
 
+
+def __getattr__(name):
+    # A hundred classes that new code does without.
+    if name == "_functions":
+        import importlib
+
+        return importlib.import_module(f"{__name__}._functions")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
 # Tells the extension the classes above, which it finds in this module.
 if not _C._autograd_init():
     raise RuntimeError("autograd initialization failed")

@@ -94,6 +94,10 @@ MATRICES = [
     entry(Tril, V(S, S), suffix="default"),
     entry(Triu, V(S, S), suffix="default"),
     entry(Diag, V(S, S), suffix="default"),
+    entry(Cross, V(S, M), V(S, M)),
+    entry(Cross, V(M, 3, S), V(M, 3, S), 1, suffix="dim1"),
+    entry(Cross, V(M, 2, 3), V(M, 2, 3), 2, suffix="dim2"),
+    entry(Cross, V(3), V(3), suffix="1d"),
     entry(Trace, V(S, S)),
     entry(Trace, V(S, M), suffix="wide"),
 ]

@@ -18,7 +18,7 @@ from .basic_ops import (
 )
 from .blas import Addbmm, Addmm, Addmv, Addr, Baddbmm, Dot
 from .compare import Eq, Ge, Gt, Le, Lt, Ne
-from .linalg import Diag, Trace, Tril, Triu
+from .linalg import Cross, Diag, Trace, Tril, Triu
 from .pointwise import (
     Abs,
     Acos,
@@ -120,6 +120,7 @@ __all__ = [
     "Concat",
     "Cos",
     "Cosh",
+    "Cross",
     "CudaTransfer",
     "Cumprod",
     "Cumsum",

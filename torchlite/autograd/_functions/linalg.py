@@ -23,5 +23,11 @@ class Triu(Diagonal, op="triu"):
     pass
 
 
+class Cross(OpFunction, op="cross"):
+    @staticmethod
+    def arguments(a, b, dim=-1):
+        return a, b, dim
+
+
 class Trace(Unary, op="trace"):
     pass
