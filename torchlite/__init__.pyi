@@ -7,6 +7,7 @@ from numpy import ndarray
 
 from . import _C as _C
 from . import _six as _six
+from . import _thnn as _thnn
 from . import _utils as _utils
 from . import autograd as autograd
 from . import backends as backends

@@ -56,6 +56,7 @@ def test_a_tensor_of_another_type_is_refused_and_nothing_written():
     backend = type2backend[torchlite.DoubleTensor]
     target = tensor([7.0], torchlite.DoubleTensor)
     wrong = tensor([1.0], torchlite.FloatTensor)
-    with pytest.raises(TypeError, match="Tanh_updateGradInput: grad_output must be a DoubleTensor, but got FloatTensor"):
+    message = "Tanh_updateGradInput: grad_output must be a DoubleTensor, but got FloatTensor"
+    with pytest.raises(TypeError, match=message):
         backend.Tanh_updateGradInput(backend.library_state, None, wrong, target, target)
     assert target.tolist() == [7]
