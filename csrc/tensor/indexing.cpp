@@ -3,7 +3,10 @@
 #include <cmath>
 #include <limits>
 
+#include "tensor/index_kernels.h"
+#include "tensor/index_key.h"
 #include "tensor/python_tensor.h"
+#include "tensor/views.h"
 #include "utils/numpy_api.h"
 
 namespace torchlite {
@@ -24,12 +27,10 @@ struct View {
   PyRef<Tensor> of(Tensor* t) const { return new_view(t, {sizes, n}, {strides, n}, offset); }
 };
 
-bool is_basic_item(PyObject* o) { return is_int(o) || PySlice_Check(o) || o == Py_None || o == Py_Ellipsis; }
-
 int64_t wrap_index(int64_t i, int64_t size, int dim) {
   if (i < -size || i >= size)
-    index_error("index %lld is out of range for dimension %d (of size %lld)", static_cast<long long>(i), dim,
-                static_cast<long long>(size));
+    index_error("%sindex %lld is out of range for dimension %d (of size %lld)",
+                size ? "" : "indexing an empty tensor: ", static_cast<long long>(i), dim, static_cast<long long>(size));
   return i < 0 ? i + size : i;
 }
 
@@ -100,62 +101,33 @@ bool basic_view(Tensor* t, PyObject* key, View* v) {
   return true;
 }
 
-// An index tensor as NumPy understands it: Byte is a mask.
-PyRef<> index_array(PyObject* o) {
-  if (!is_tensor(o)) return PyRef<>::borrow(o);
-  PyObject* array = numpy_view(as_tensor(o));
-  if (as_tensor(o)->dtype != DType::Byte) return PyRef<>::borrow(array);
-  return check(PyArray_CastToType(reinterpret_cast<PyArrayObject*>(array), PyArray_DescrFromType(NPY_BOOL), 0));
+// Whether `key` is a mask over the elements of `t`, for which no dimension need match: the era's meaning of a
+// ByteTensor. One that matches the first dimensions only is left to NumPy's rule.
+bool is_element_mask(const Tensor* t, PyObject* key) {
+  if (!is_tensor(key) || as_tensor(key)->dtype != DType::Byte) return false;
+  Tensor* mask = as_tensor(key);
+  if (mask->device() != kCPU || t->device() != kCPU || mask->numel != t->numel) return false;
+  return mask->ndim >= t->ndim || !(mask->sizes() == Dims(t->dims(), mask->ndim));
 }
 
-bool is_index_sequence(PyObject* o) { return PyList_Check(o) || PyTuple_Check(o) || is_tensor(o) || PyArray_Check(o); }
-
-// A list that stands for a tuple: with a slice, None or Ellipsis in it, or one sequence for each dimension.
-bool list_means_tuple(Tensor* t, PyObject* list) {
-  Py_ssize_t n = PyList_GET_SIZE(list), sequences = 0;
-  for (Py_ssize_t i = 0; i < n; ++i) {
-    PyObject* item = PyList_GET_ITEM(list, i);
-    if (PySlice_Check(item) || item == Py_None || item == Py_Ellipsis) return true;
-    sequences += is_index_sequence(item);
-  }
-  return n > 0 && sequences == n && n == t->ndim;
-}
-
-// The key with which NumPy means what `key` means here.
-PyRef<> numpy_key(Tensor* t, PyObject* key) {
-  PyRef<> tuple;
-  if (PyList_Check(key) && list_means_tuple(t, key)) tuple = check(PyList_AsTuple(key));
-  else if (PyTuple_Check(key)) tuple = PyRef<>::borrow(key);
-  if (!tuple) {
-    if (PyList_Check(key)) {
-      // A list of one-element tensors or an empty list: NumPy would guess float.
-      PyRef<> array = check(PyArray_FromAny(key, nullptr, 0, 0, NPY_ARRAY_ENSUREARRAY, nullptr));
-      PyArrayObject* a = reinterpret_cast<PyArrayObject*>(array.get());
-      if (PyArray_SIZE(a) == 0) return check(PyArray_CastToType(a, PyArray_DescrFromType(NPY_INT64), 0));
-      return array;
-    }
-    return index_array(key);
-  }
-  Py_ssize_t n = PyTuple_GET_SIZE(tuple.get());
-  PyRef<> out = check(PyTuple_New(n));
-  for (Py_ssize_t i = 0; i < n; ++i)
-    PyTuple_SET_ITEM(out.get(), i, index_array(PyTuple_GET_ITEM(tuple.get(), i)).release());
-  return out;
-}
-
-// Only what cannot be a key at all gets this library's message; NumPy's own name index, dimension and size.
-[[noreturn]] void refuse_key(PyObject* key) {
-  index_error(
-      "a tensor is indexed with ints, slices, None, Ellipsis, sequences of ints, LongTensors or ByteTensor "
-      "masks, but got %.100s",
-      type_name(key));
+// A mask as the kernels take it: of t's size, zeros and ones.
+PyRef<Tensor> element_mask(const Tensor* t, PyObject* key) {
+  PyRef<Tensor> mask = views::reshape(as_tensor(key), t->sizes());
+  return expand_mask(mask.get(), t->sizes(), "index");
 }
 
 PyRef<> advanced_item(Tensor* t, PyObject* key) {
-  if (PyUnicode_Check(key) || PyFloat_Check(key)) refuse_key(key);
-  PyRef<> as_numpy = numpy_key(t, key);
+  if (is_element_mask(t, key)) return masked_select(t, element_mask(t, key).get());
+  PyRef<> resolved = numpy_key(key, t->ndim);
   PyRef<> array = PyRef<>::borrow(numpy_view(t));  // the tensor may be changed by what the key calls
-  return check(PyObject_GetItem(array.get(), as_numpy.get()));
+  PyRef<> result = PyRef<>::steal(PyObject_GetItem(array.get(), resolved.get()));
+  if (!result) rethrow_index_error(array.get(), resolved.get());
+  return result;
+}
+
+// The tensor of what `advanced_item` returned.
+PyRef<Tensor> tensor_of_item(PyRef<> result) {
+  return is_tensor(result.get()) ? std::move(result).cast<Tensor>() : tensor_from_result(std::move(result));
 }
 
 bool is_number(PyObject* o) { return PyFloat_Check(o) || PyLong_Check(o) || PyArray_CheckScalar(o); }
@@ -228,7 +200,7 @@ PyRef<Tensor> index_tensor(Tensor* t, PyObject* key, bool* is_view) {
   View v;
   *is_view = basic_view(t, key, &v);
   if (*is_view) return v.of(t);
-  return tensor_from_result(advanced_item(t, key));
+  return tensor_of_item(advanced_item(t, key));
 }
 
 PyRef<> get_item(Tensor* t, PyObject* key) {
@@ -243,7 +215,7 @@ PyRef<> get_item(Tensor* t, PyObject* key) {
   }
   PyRef<> result = advanced_item(t, key);
   if (PyArray_CheckScalar(result.get())) return check(PyObject_CallMethod(result.get(), "item", nullptr));
-  return tensor_from_numpy(result.get());
+  return tensor_of_item(std::move(result));
 }
 
 void assign_index(Tensor* t, PyObject* key, PyObject* value) {
@@ -265,11 +237,33 @@ void assign_index(Tensor* t, PyObject* key, PyObject* value) {
     check(PyArray_CopyObject(reinterpret_cast<PyArrayObject*>(numpy_view(target.get())), value));
     return;
   }
-  if (PyUnicode_Check(key) || PyFloat_Check(key)) refuse_key(key);
+  PyRef<Tensor> mask;
+  if (is_element_mask(t, key)) {
+    mask = element_mask(t, key);
+    key = mask.object();
+  }
+  if (mask && is_tensor(value) && as_tensor(value)->numel != 1) {
+    PyRef<Tensor> source = to_dtype(as_tensor(value), t->dtype);
+    if (t->contiguous && source->storage.get() != t->storage.get())
+      return masked_scatter(t, mask.get(), source.get(), "__setitem__");
+    PyRef<Tensor> copy = clone(t);
+    masked_scatter(copy.get(), mask.get(), source.get(), "__setitem__");
+    return copy_into(t, copy.get());
+  }
   PyRef<> source = PyRef<>::borrow(is_tensor(value) ? numpy_view(as_tensor(value)) : value);
-  PyRef<> as_numpy = numpy_key(t, key);
+  PyRef<> resolved = numpy_key(key, t->ndim);
   PyRef<> array = PyRef<>::borrow(numpy_view(t));
-  check(PyObject_SetItem(array.get(), as_numpy.get(), source.get()));
+  if (PyObject_SetItem(array.get(), resolved.get(), source.get()) < 0) rethrow_index_error(array.get(), resolved.get());
+}
+
+void add_at(Tensor* t, PyObject* key, Tensor* part) {
+  static PyObject* at = check(PyObject_GetAttrString(numpy_function("add"), "at")).release();
+  if (t->dtype == DType::Half) {  // sums of many small terms
+    PyRef<Tensor> wide = to_dtype(t, DType::Float), wide_part = to_dtype(part, DType::Float);
+    add_at(wide.get(), key, wide_part.get());
+    return copy_into(t, wide.get());
+  }
+  check(PyObject_CallFunctionObjArgs(at, numpy_view(t), key, numpy_view(part), nullptr));
 }
 
 }  // namespace torchlite

@@ -18,5 +18,8 @@ PyRef<> select_item(Tensor* t, int64_t i);
 // t[key] = value, a number, a tensor or whatever NumPy takes; broadcast and cast as NumPy does. RuntimeError where t
 // is read-only.
 void assign_index(Tensor* t, PyObject* key, PyObject* value);
+// t[key] += part where positions that are named repeatedly grow repeatedly. `key` is NumPy's; `part` has the size of
+// what the key selects, or one element.
+void add_at(Tensor* t, PyObject* key, Tensor* part);
 
 }  // namespace torchlite

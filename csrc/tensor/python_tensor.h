@@ -35,6 +35,11 @@ void store_number(char* p, DType dtype, PyObject* number);
 
 PyObject* tensor_dlpack(PyObject* o, PyObject* args, PyObject* kwargs);
 PyObject* tensor_dlpack_device(PyObject* o, PyObject*);
+PyObject* tensor_index(PyObject* o, PyObject* key);
+PyObject* tensor_set_index(PyObject* o, PyObject* args);
+PyObject* tensor_check_advanced_indexing(PyObject* o, PyObject* key);
+PyObject* tensor_advanced_index_select(PyObject* o, PyObject* key);
+PyObject* tensor_advanced_index_add(PyObject* o, PyObject* args);
 
 // Functions of the module `_C`.
 PyObject* from_numpy(PyObject* module, PyObject* array);

@@ -432,6 +432,14 @@ PyMethodDef tensor_methods[] = {
     {"set_", tensor_set, METH_VARARGS,
      "set_(), set_(tensor), set_(storage, offset=0, size=None, stride=None)\n--\n\nMakes this tensor a view of other "
      "memory of its type."},
+    {"index", tensor_index, METH_O, "t[key] as a tensor, also where that is a single element."},
+    {"_set_index", tensor_set_index, METH_VARARGS, "_set_index(key, value)\n--\n\nt[key] = value."},
+    {"_check_advanced_indexing", tensor_check_advanced_indexing, METH_O,
+     "Whether t[key] is a copy of elements that sequences in the key name."},
+    {"_advanced_index_select", tensor_advanced_index_select, METH_O, "What t[key] selects, as a 1-d tensor."},
+    {"_advanced_index_add", tensor_advanced_index_add, METH_VARARGS,
+     "_advanced_index_add(key, source)\n--\n\nAdds as many elements as the key names, in place; repeated positions add "
+     "up. Returns self."},
     {"__dlpack__", method(tensor_dlpack), METH_VARARGS | METH_KEYWORDS,
      "__dlpack__(*, stream=None, max_version=None, dl_device=None, copy=None)\n--\n\nA DLPack capsule of the memory. "
      "BufferError where it cannot be exported as asked."},

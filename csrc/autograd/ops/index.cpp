@@ -45,7 +45,7 @@ Outputs written(Call& c, const Tensor* source, F&& f) {
 // ---- keys ---------------------------------------------------------------------------------------------------------
 
 // The key with NumPy arrays in place of its "@k" (Note [Index keys]).
-PyRef<> numpy_key(PyObject* key, PyObject* indices) {
+PyRef<> resolve_key(PyObject* key, PyObject* indices) {
   Py_ssize_t n = PyTuple_GET_SIZE(key);
   PyRef<> out = check(PyTuple_New(n));
   for (Py_ssize_t i = 0; i < n; ++i) {
@@ -77,7 +77,7 @@ PyObject* key_argument(Call& c, int i) {
 Outputs index_forward(Call& c) {
   Tensor* self = c.tensor(0);
   bool is_view;
-  PyRef<Tensor> part = index_tensor(self, numpy_key(key_argument(c, 1), c.args[2]).get(), &is_view);
+  PyRef<Tensor> part = index_tensor(self, resolve_key(key_argument(c, 1), c.args[2]).get(), &is_view);
   if (part->ndim == 0 && self->ndim > 0) {
     int64_t one = 1;
     part = views::view(part.get(), {&one, 1});
@@ -85,12 +85,6 @@ Outputs index_forward(Call& c) {
   return part;
 }
 void index_backward(Backward& b) { b.set(0, call<"index_backward">(b.grad(), b.sizes(0), b.value(1), b.value(2))); }
-
-// `part` added to `whole` at `key`, where positions may repeat.
-void add_at(Tensor* whole, PyObject* key, PyObject* part) {
-  static PyObject* at = check(PyObject_GetAttrString(numpy_function("add"), "at")).release();
-  check(PyObject_CallFunctionObjArgs(at, numpy_view(whole), key, part, nullptr));
-}
 
 Outputs index_backward_forward(Call& c) {
   PyRef<Tensor> part = PyRef<Tensor>::borrow(c.tensor(0));
@@ -109,7 +103,7 @@ Outputs index_backward_forward(Call& c) {
     return whole;
   }
   if (part->numel == 1) part = views::reshape(part.get(), Sizes{});  // what the key means may be 0-d
-  PyRef<> resolved = numpy_key(key, c.args[3]);
+  PyRef<> resolved = resolve_key(key, c.args[3]);
   // NumPy's ufunc.at trusts the sizes of what it is given.
   PyRef<Tensor> selected = tensor_from_result(check(PyObject_GetItem(numpy_view(whole.get()), resolved.get())));
   if (part->numel != 1 && !(selected->sizes() == part->sizes()))
@@ -117,12 +111,8 @@ Outputs index_backward_forward(Call& c) {
                   format_dims(part->sizes()).c_str(), format_dims(selected->sizes()).c_str());
   if (!repeats) {
     assign_index(whole.get(), resolved.get(), part.object());
-  } else if (whole->dtype == DType::Half) {
-    PyRef<Tensor> wide = new_zeros(DType::Float, whole->sizes()), wide_part = to_dtype(part.get(), DType::Float);
-    add_at(wide.get(), resolved.get(), numpy_view(wide_part.get()));
-    copy_into(whole.get(), wide.get());
   } else {
-    add_at(whole.get(), resolved.get(), numpy_view(part.get()));
+    add_at(whole.get(), resolved.get(), part.get());
   }
   return whole;
 }
@@ -132,7 +122,7 @@ void index_backward_backward(Backward& b) {
 }
 
 Outputs set_index_forward(Call& c) {
-  PyRef<> key = numpy_key(key_argument(c, 1), c.args[2]);
+  PyRef<> key = resolve_key(key_argument(c, 1), c.args[2]);
   PyRef<Tensor> target = c.out ? PyRef<Tensor>::borrow(c.out) : clone(c.tensor(0));
   PyRef<> value = PyRef<>::borrow(c.args[3]);
   if (c.is_tensor(3) && c.tensor(3)->storage.get() == target->storage.get()) value = clone(c.tensor(3));

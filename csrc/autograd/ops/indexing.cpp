@@ -2,6 +2,7 @@
 
 #include "autograd/observer.h"
 #include "autograd/ops/op.h"
+#include "tensor/index_key.h"
 #include "utils/numpy_api.h"
 
 namespace torchlite {
@@ -37,37 +38,26 @@ PyRef<> to_tuple(std::vector<PyRef<>>& items) {
   return out;
 }
 
-[[noreturn]] void refuse_item(size_t position, PyObject* item) {
-  type_error(
-      "Performing basic indexing on a tensor and encountered an error indexing dim %zu with an object of type "
-      "%.100s. The only supported types are integers, slices, None, Ellipsis, sequences of integers, "
-      "LongTensors, and ByteTensor masks",
-      position, type_name(item));
-}
-
 // A copy of an index tensor as Long or Byte.
 PyRef<Tensor> index_copy_of(Tensor* t, size_t position, PyObject* item) {
   if (t->dtype == DType::Byte || t->dtype == DType::Long) return clone(t);
-  if (is_floating(t->dtype)) refuse_item(position, item);
+  if (is_floating(t->dtype)) refuse_index_item(position, item);
   return to_dtype(t, DType::Long);
 }
 
-bool is_tensor_like(PyObject* o) { return is_tensor(o) || is_variable(o) || PyArray_Check(o); }
-
 void add_array(Key& key, PyObject* item) {
-  PyRef<> array = check(PyArray_FromAny(item, nullptr, 0, 0, NPY_ARRAY_ENSUREARRAY, nullptr));
-  auto* a = reinterpret_cast<PyArrayObject*>(array.get());
-  int type = PyArray_TYPE(a);
-  if (type == NPY_BOOL) return key.add_index(clone(tensor_from_numpy(array.get()).get()));
-  // An empty list is an array of floats to NumPy.
-  bool integer = PyTypeNum_ISINTEGER(type) || (PyArray_SIZE(a) == 0 && !PyArray_Check(item));
-  if (!integer) refuse_item(key.items.size(), item);
-  PyRef<> wide = check(PyArray_CastToType(a, PyArray_DescrFromType(NPY_INT64), 0));
-  key.add_index(clone(tensor_from_numpy(wide.get()).get()));
+  PyRef<> array = index_array(item, key.items.size());
+  int type = PyArray_CheckScalar(array.get()) || PyBool_Check(array.get())
+                 ? NPY_BOOL
+                 : PyArray_TYPE(reinterpret_cast<PyArrayObject*>(array.get()));
+  // A copy: the graph must not see later changes of the caller's array.
+  PyRef<> own = check(PyArray_FROMANY(array.get(), type == NPY_BOOL ? NPY_BOOL : NPY_INT64, 0, 0,
+                                      NPY_ARRAY_CARRAY | NPY_ARRAY_ENSURECOPY | NPY_ARRAY_FORCECAST));
+  key.add_index(tensor_from_numpy(own.get()));
 }
 
 void add_item(Key& key, PyObject* item) {
-  if (PyBool_Check(item)) return add_array(key, item);
+  if (PyBool_Check(item) || PyArray_IsScalar(item, Bool)) return add_array(key, item);
   if (PyLong_Check(item) || item == Py_None || item == Py_Ellipsis) {
     key.items.push_back(PyRef<>::borrow(item));
   } else if (PySlice_Check(item)) {
@@ -81,31 +71,18 @@ void add_item(Key& key, PyObject* item) {
     key.add_index(index_copy_of(as_variable(item)->data.get(), key.items.size(), item));
   } else if (is_tensor(item)) {
     key.add_index(index_copy_of(as_tensor(item), key.items.size(), item));
-  } else if (PyArray_Check(item) || PyList_Check(item) || PyTuple_Check(item)) {
-    add_array(key, item);
-  } else if (PyIndex_Check(item)) {
+  } else if (!is_index_sequence(item) && PyIndex_Check(item)) {
     key.items.push_back(check(PyNumber_Index(item)));
   } else {
-    refuse_item(key.items.size(), item);
+    add_array(key, item);
   }
-}
-
-// Whether a list stands for a tuple: with a slice, None or Ellipsis in it, or with one sequence for each dimension.
-bool list_means_tuple(PyObject* list, int ndim) {
-  Py_ssize_t n = PyList_GET_SIZE(list), sequences = 0;
-  for (Py_ssize_t i = 0; i < n; ++i) {
-    PyObject* item = PyList_GET_ITEM(list, i);
-    if (PySlice_Check(item) || item == Py_None || item == Py_Ellipsis) return true;
-    sequences += PyList_Check(item) || PyTuple_Check(item) || is_tensor_like(item);
-  }
-  return n > 0 && sequences == n && n == ndim;
 }
 
 Key canonical_key(PyObject* key, int ndim) {
   Key out;
   PyRef<> tuple;
   if (PyTuple_Check(key)) tuple = PyRef<>::borrow(key);
-  else if (PyList_Check(key) && list_means_tuple(key, ndim)) tuple = check(PyList_AsTuple(key));
+  else if (list_means_tuple(key, ndim)) tuple = check(PyList_AsTuple(key));
   if (tuple) {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple.get()); ++i) add_item(out, PyTuple_GET_ITEM(tuple.get(), i));
   } else {
