@@ -47,7 +47,7 @@ def test_an_unbound_local_is_named_with_its_neighbours() -> None:
     text = refused(chain(3, let(local(2, 3), "neg", local(2, 3))), r"of type Float\(2, 3\) is used before it is bound")
     lines = text.splitlines()
     assert [line[:1] for line in lines[1:]] == [" ", " ", " ", ">", " ", " "]
-    assert "Neg" in lines[4]
+    assert "Negate" in lines[4]
     assert "Mul" in lines[3]
     assert "Mul" in lines[5]
 

@@ -39,7 +39,7 @@ def test_a_lambda_is_built_from_what_its_properties_give_back() -> None:
 def test_parts_say_what_they_are() -> None:
     lam = example()
     mul, cat, largest = lam.lets
-    assert [t.name for t in lam.lets] == ["Mul", "Cat", "Max"]
+    assert [t.name for t in lam.lets] == ["Mul", "Concat", "Max"]
     assert mul.op is torchlite._C._ops.mul
     assert mul.args[0] is lam.params[0]
     assert mul.args[1].value == 2
@@ -250,7 +250,7 @@ class Names(ExprVisitor):
 
 
 def test_arguments_are_forwarded_to_expression_visitors() -> None:
-    assert Names().visit(example(), Counter(), step=2) == {"Mul": 2, "Cat": 2, "Max": 2, "Ret": 2}
+    assert Names().visit(example(), Counter(), step=2) == {"Mul": 2, "Concat": 2, "Max": 2, "Ret": 2}
 
 
 def test_default_visits_reach_the_applications() -> None:

@@ -222,7 +222,8 @@ std::span<const Row> arithmetic_rows() {
          return binary(c.name(), BinaryKind::Maximum, np_maximum, c.args[0], c.args[1], c.out);
        },
        .backward = [](Backward& b) { extremum_backward(b, call<"gt">(b.value(0), b.value(1))); },
-       .uses = {in(0) | in(1), in(0) | in(1)}},
+       .uses = {in(0) | in(1), in(0) | in(1)},
+       .display_name = "Cmax"},
       {.signature = "minimum(Tensor|Scalar self, Tensor|Scalar other)",
        .doc = "The smaller of each pair, NaN if either is. At a tie each operand takes half of the gradient.",
        .types = types::binary,
@@ -230,7 +231,8 @@ std::span<const Row> arithmetic_rows() {
          return binary(c.name(), BinaryKind::Minimum, np_minimum, c.args[0], c.args[1], c.out);
        },
        .backward = [](Backward& b) { extremum_backward(b, call<"lt">(b.value(0), b.value(1))); },
-       .uses = {in(0) | in(1), in(0) | in(1)}},
+       .uses = {in(0) | in(1), in(0) | in(1)},
+       .display_name = "Cmin"},
       {.signature = "lerp(Tensor self, Tensor end, Scalar weight)",
        .doc = "self + weight * (end - self).",
        .types = types::lerp,

@@ -130,7 +130,8 @@ std::span<const Row> copy_rows() {
          return y.get() == c.tensor(0) ? clone(y.get()) : std::move(y);
        },
        .backward = [](Backward& b) { b.set(0, b.grad()); },
-       .flags = kHidden},
+       .flags = kHidden,
+       .display_name = "Type"},
   };
   return rows;
 }

@@ -120,7 +120,7 @@ std::unique_ptr<Op> make_op(const Row& row, size_t index) {
   op->row = &row;
   op->index = static_cast<uint16_t>(index);
   op->name = operation_name(row);
-  op->display_name = display_name(op->name);
+  op->display_name = row.display_name ? row.display_name : display_name(op->name);
   op->in_place_name = op->name + "_";
   op->params = parse_parameters(row);
   op->self_index = op->list_index = -1;

@@ -184,6 +184,8 @@ struct Row {
   uint32_t non_differentiable = 0;
   // Tensor arguments that no gradient flows to: in(i). A Variable that requires grad is refused there.
   uint32_t no_gradient = 0;
+  // Op::display_name where the era had another name than the signature has; nullptr: from that one.
+  const char* display_name = nullptr;
 };
 
 struct Op {

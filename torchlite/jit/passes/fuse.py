@@ -13,7 +13,8 @@ from typing import Any
 from torchlite import _C
 from torchlite.jit.passes.effects import locals_of
 
-_UNARY = frozenset(("Neg", "Abs", "Sqrt", "Square", "Exp", "Log", "Tanh", "Sigmoid", "Relu"))
+_UNARY = {"Negate": "neg", "Abs": "abs", "Sqrt": "sqrt", "Square": "square", "Exp": "exp", "Log": "log", "Tanh": "tanh",
+          "Sigmoid": "sigmoid", "Relu": "relu"}  # fmt: skip
 _GRADIENTS = {"TanhBackward": "tanh_backward", "SigmoidBackward": "sigmoid_backward", "ReluBackward": "relu_backward"}
 _MAX_INPUTS, _MAX_STEPS, _MAX_OUTPUTS = 64, 64, 6
 
@@ -39,7 +40,7 @@ def _encode(let: Any) -> tuple | None:
     name, args = let.name, let.args
     scale = 1.0
     if name in _UNARY:
-        name, operands = name.lower(), args[:1]
+        name, operands = _UNARY[name], args[:1]
     elif name == "Pow" and _number(args[1]) == 2:
         name, operands = "square", args[:1]
     elif name in _GRADIENTS:
