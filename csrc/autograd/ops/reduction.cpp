@@ -133,6 +133,8 @@ PyRef<Tensor> accumulate(Call& c, const char* ufunc, bool reverse) {
 Value to_kept(const Value& g, const Reduction& r) { return g.sizes() == Dims(r.kept) ? g : call<"reshape">(g, r.kept); }
 
 Value to_input(const Value& g, const Reduction& r, const std::vector<int64_t>& sizes) {
+  // The gradient of a full reduction, of size (1,), expands as it is.
+  if (r.full && !sizes.empty() && g.sizes() == Dims(r.result)) return call<"expand">(g, sizes);
   return r.kept == sizes ? to_kept(g, r) : call<"expand">(to_kept(g, r), sizes);
 }
 
