@@ -11,6 +11,7 @@ import numpy as np
 
 torch = importlib.import_module(os.environ.get("TORCHLITE_ERA_PACKAGE", "torchlite"))
 autograd = importlib.import_module(torch.__name__ + ".autograd")
+functions = importlib.import_module(torch.__name__ + ".autograd._functions")
 gradients = importlib.import_module(torch.__name__ + ".autograd.gradcheck")
 
 Function = autograd.Function
@@ -18,11 +19,9 @@ Variable = autograd.Variable
 gradcheck = gradients.gradcheck
 gradgradcheck = gradients.gradgradcheck
 
-FOREIGN = torch.__name__ != "torchlite"
-
 
 def same_values(left, right, tolerance=1e-9):
-    """Requires equal types, sizes and (within `tolerance`) elements of Variables, tensors, numbers or tuples of them."""
+    """Requires equal types, sizes and, within `tolerance`, elements of Variables, tensors or numbers, or of tuples."""
     if isinstance(left, (tuple, list)) or isinstance(right, (tuple, list)):
         for a, b in zip(left, right, strict=True):
             same_values(a, b, tolerance)

@@ -243,9 +243,9 @@ def test_results_that_share_memory_are_guarded_by_mark_shared_storage():
 
     x = leaf(2, 3, requires_grad=False)
     row = Row.apply(x)
-    with pytest.raises(RuntimeError, match="in-place operations can be only used on variables that don't share storage"):
+    with pytest.raises(RuntimeError, match="can be only used on variables that don't share storage"):
         row.add_(1)
-    with pytest.raises(RuntimeError, match="in-place operations can be only used on variables that don't share storage"):
+    with pytest.raises(RuntimeError, match="can be only used on variables that don't share storage"):
         x.add_(1)
 
 
@@ -347,6 +347,56 @@ def test_a_sequence_of_stochastic_functions_needs_one_reward_each():
         drawn.reinforce(1)
     autograd.backward(samples, [None] * 4)
     assert x.grad is not None and x.grad.data.abs().sum() > 0
+
+
+@pytest.mark.skipif(not hasattr(torch.DoubleTensor, "multinomial"), reason="multinomial is to come")
+def test_the_library_draws_samples_that_learn_from_rewards():
+    x = Variable(torch.rand(2, 10).double(), requires_grad=True)
+    deviations = Variable(torch.rand(2, 10).double() * 5 + 0.1, requires_grad=True)
+    p = (x * 2).clamp(0.01, 0.99)
+    p = p / p.sum(1, True).expand_as(p)
+    drawn = p.multinomial(5)
+    flat = p[0].multinomial(5)
+    bits = p.bernoulli()
+    around = torch.normal(p)
+    spread = torch.normal(p, deviations)
+    assert type(drawn.data) is torch.LongTensor and drawn.size() == torch.Size([2, 5])
+    z = drawn * 2 + 4
+    z = z + flat.unsqueeze(0).expand_as(drawn)
+    z = torch.cat([z, z], 1).double() + bits + around + spread
+    last = torch.normal(z, 4)
+    z = last + 2
+    assert not z.requires_grad
+    with pytest.raises(RuntimeError, match="differentiating stochastic functions requires providing a reward"):
+        z.backward(retain_graph=True)
+    drawn.reinforce(torch.randn(2, 5).double())
+    flat.reinforce(torch.randn(5).double())
+    for sample in (bits, around, spread, last):
+        sample.reinforce(torch.randn(2, 10).double())
+    z.backward(retain_graph=True)
+    assert x.grad.data.abs().sum() > 0 and deviations.grad.data.abs().sum() > 0
+
+
+def test_a_sample_may_be_the_only_result():
+    x = Variable(torch.rand(10).double(), requires_grad=True)
+    sample = x.clone().clamp(0.1, 0.9).bernoulli()
+    sample.reinforce(torch.randn(10).double())
+    sample.backward()
+    assert x.grad.data.abs().sum() > 0
+
+
+@pytest.mark.parametrize("draw", [lambda p: p.bernoulli(), lambda p: torch.normal(p, 1)],
+                         ids=["bernoulli", "normal"])
+def test_a_sequence_of_samples(draw):
+    x = Variable(torch.rand(3).double() + 0.1, requires_grad=True)
+    p, samples = (x * 1).clamp(0.05, 0.95), []
+    for _ in range(3):
+        samples.append(draw(p))
+        p = (p + samples[-1].double().sum().expand_as(p) * 0.01).clamp(0.05, 0.95)
+    for sample in samples:
+        sample.reinforce(1)
+    autograd.backward(samples, [None] * 3)
+    assert x.grad.data.abs().sum() > 0
 
 
 @pytest.mark.parametrize("reward, error, message", [

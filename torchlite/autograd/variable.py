@@ -90,12 +90,19 @@ class _StaticMethods:
 
     def __dir__(self):
         methods = [name for name in dir(Variable) if not name.startswith("_") and not name.endswith("_")]
-        return ["cat", *(name for name in methods if callable(getattr(Variable, name)))]
+        return ["cat", "normal", *(name for name in methods if callable(getattr(Variable, name)))]
 
     @staticmethod
     def cat(iterable: Iterable, dim: int = 0) -> Variable:
         """The Variables of ``iterable`` one after the other along ``dim``."""
         return _C._find_op("cat")(tuple(iterable), dim)
+
+    @staticmethod
+    def normal(means: Variable, std: Any = 1) -> Variable:
+        """Normal random numbers around ``means``; ``std``: a number, or a Variable of the same size."""
+        from ._functions.stochastic import Normal
+
+        return Normal()(means, std) if isinstance(std, _C._VariableBase) else Normal(std)(means)
 
     def __getattr__(self, name: str) -> Callable:
         if name in ("addmm", "addbmm", "baddbmm", "addmv", "addr"):
@@ -179,8 +186,23 @@ class Variable(_C._VariableBase):
         if hooks is None or not any(isinstance(hook, _RetainGrad) for hook in hooks.values()):
             self.register_hook(_RetainGrad(self))
 
+    def multinomial(self, num_samples: int = 1, replacement: bool = False) -> Variable:
+        """Draws ``num_samples`` indices of each row, which holds their weights; see :meth:`reinforce`."""
+        from ._functions.stochastic import Multinomial
+
+        return Multinomial(num_samples, replacement)(self)
+
+    def bernoulli(self) -> Variable:
+        """Draws ones with the probabilities that this Variable holds, else zeros; see :meth:`reinforce`."""
+        from ._functions.stochastic import Bernoulli
+
+        return Bernoulli()(self)
+
     def reinforce(self, reward: Any) -> None:
-        """Gives the stochastic Function that made this Variable its reward: a tensor of this size, or a number."""
+        """Gives the stochastic Function that made this Variable its reward: a tensor of this size, or a number.
+
+        ``backward`` then follows the gradient of ``-reward * log p(sample)`` into the parameters of the distribution.
+        """
         from .stochastic_function import StochasticFunction
 
         if not isinstance(self.grad_fn, StochasticFunction):
