@@ -8,35 +8,111 @@ import pytest
 import torchlite
 from torchlite import Variable
 
+# Calls with any of the keywords of a factory, and what they give.
 FACTORIES = {
-    "zeros": (lambda: torchlite.zeros(2, 3), np.zeros((2, 3))),
-    "zeros of a tuple": (lambda: torchlite.zeros((2, 3)), np.zeros((2, 3))),
-    "zeros of a Size": (lambda: torchlite.zeros(torchlite.ones(2, 3).size()), np.zeros((2, 3))),
-    "ones": (lambda: torchlite.ones(3), np.ones(3)),
-    "full": (lambda: torchlite.full((2, 2), 7), np.full((2, 2), 7)),
-    "eye": (lambda: torchlite.eye(2, 3), np.eye(2, 3)),
-    "arange": (lambda: torchlite.arange(4), np.arange(4)),
-    "arange with bounds": (lambda: torchlite.arange(1, 2.5, 0.5), [1, 1.5, 2]),
-    "arange down": (lambda: torchlite.arange(3, 0, -1), [3, 2, 1]),
-    "range": (lambda: torchlite.range(1, 4), [1, 2, 3, 4]),
-    "linspace": (lambda: torchlite.linspace(0, 1, 5), [0, 0.25, 0.5, 0.75, 1]),
-    "logspace": (lambda: torchlite.logspace(0, 2, 3), [1, 10, 100]),
+    "zeros": (lambda **k: torchlite.zeros(2, 3, **k), np.zeros((2, 3))),
+    "zeros of a tuple": (lambda **k: torchlite.zeros((2, 3), **k), np.zeros((2, 3))),
+    "zeros of a list": (lambda **k: torchlite.zeros([2, 3], **k), np.zeros((2, 3))),
+    "zeros of a Size": (lambda **k: torchlite.zeros(torchlite.Size([2, 3]), **k), np.zeros((2, 3))),
+    "zeros of NumPy's ints": (lambda **k: torchlite.zeros(np.int64(2), np.int32(3), **k), np.zeros((2, 3))),
+    "zeros of one NumPy int": (lambda **k: torchlite.zeros(np.int64(2), **k), np.zeros(2)),
+    "ones": (lambda **k: torchlite.ones(3, **k), np.ones(3)),
+    "full": (lambda **k: torchlite.full((2, 2), 7, **k), np.full((2, 2), 7)),
+    "eye": (lambda **k: torchlite.eye(2, **k), np.eye(2)),
+    "eye of two sizes": (lambda **k: torchlite.eye(2, m=3, **k), np.eye(2, 3)),
+    "arange": (lambda **k: torchlite.arange(4, **k), np.arange(4)),
+    "arange with bounds": (lambda **k: torchlite.arange(1, 2.5, 0.5, **k), [1, 1.5, 2]),
+    "arange down": (lambda **k: torchlite.arange(3, 0, -1, **k), [3, 2, 1]),
+    "linspace": (lambda **k: torchlite.linspace(0, 1, 5, **k), [0, 0.25, 0.5, 0.75, 1]),
+    "linspace of 100": (lambda **k: torchlite.linspace(0, 99, **k), np.arange(100)),
+    "logspace": (lambda **k: torchlite.logspace(0, 2, steps=3, **k), [1, 10, 100]),
+    "zeros_like": (lambda **k: torchlite.zeros_like(torchlite.Tensor(2, 3), **k), np.zeros((2, 3))),
+    "ones_like": (lambda **k: torchlite.ones_like(torchlite.Tensor(2, 3), **k), np.ones((2, 3))),
+}
+RANDOM = {
+    "rand": lambda **k: torchlite.rand(2, 3, **k), "randn": lambda **k: torchlite.randn((2, 3), **k),
+    "rand of a Size": lambda **k: torchlite.rand(torchlite.Size([2, 3]), **k),
 }
 
 
+@pytest.fixture(params=["torch.FloatTensor", "torchlite.DoubleTensor", torchlite.HalfTensor])
+def default_class(request):
+    torchlite.set_default_tensor_type(request.param)
+    yield torchlite.Tensor
+    torchlite.set_default_tensor_type(torchlite.FloatTensor)
+
+
+def test_the_default_class_is_float_tensor():
+    assert torchlite.Tensor is torchlite.FloatTensor is type(torchlite.zeros(1))
+    assert torchlite.Storage is torchlite.FloatStorage
+
+
 @pytest.mark.parametrize(("make", "expected"), FACTORIES.values(), ids=FACTORIES)
-def test_factory_makes_a_float_tensor(make, expected):
+def test_a_factory_makes_a_tensor_of_the_default_class(make, expected, default_class):
     t = make()
-    assert type(t) is torchlite.FloatTensor
-    np.testing.assert_allclose(t.numpy(), expected)
+    assert type(t) is default_class
+    assert torchlite.Storage is type(t.storage())
+    np.testing.assert_allclose(t.numpy(), np.asarray(expected), rtol=1e-3 if t.element_size() == 2 else 1e-6)
 
 
-def test_out_is_resized_filled_and_returned():
-    out = torchlite.DoubleTensor(1)
-    assert torchlite.ones(2, 3, out=out) is out
-    np.testing.assert_array_equal(out.numpy(), np.ones((2, 3)))
-    assert torchlite.arange(3, out=out) is out
-    np.testing.assert_array_equal(out.numpy(), [0, 1, 2])
+@pytest.mark.parametrize("make", RANDOM.values(), ids=RANDOM)
+def test_a_random_factory_makes_a_tensor_of_the_default_class(make, default_class):
+    t = make()
+    assert type(t) is default_class and t.size() == (2, 3) and len(set(t.view(6).tolist())) > 3
+
+
+@pytest.mark.parametrize(("make", "expected"), FACTORIES.values(), ids=FACTORIES)
+def test_out_is_resized_filled_and_returned(make, expected):
+    for out in (torchlite.DoubleTensor(1), torchlite.LongTensor(7)):
+        assert make(out=out) is out
+        np.testing.assert_allclose(out.numpy(), np.asarray(expected).astype(out.numpy().dtype))
+
+
+@pytest.mark.parametrize("make", RANDOM.values(), ids=RANDOM)
+def test_out_of_a_random_factory(make):
+    out = torchlite.DoubleTensor()
+    assert make(out=out) is out and out.size() == (2, 3)
+
+
+def test_the_default_class_can_be_one_of_the_callers():
+    class Mine(torchlite.DoubleTensor):
+        pass
+
+    torchlite.set_default_tensor_type(Mine)
+    try:
+        assert type(torchlite.ones(2)) is Mine and torchlite.ones(2).tolist() == [1, 1]
+        assert torchlite.Storage is torchlite.DoubleStorage
+    finally:
+        torchlite.set_default_tensor_type("torch.FloatTensor")
+
+
+@pytest.mark.parametrize("t, error", [
+    ("torch.Foo", AttributeError), ("nosuchmodule.DoubleTensor", ImportError), (3, TypeError), (int, TypeError),
+    (torchlite._C._TensorBase, TypeError), (torchlite.FloatTensor(1), TypeError), ("os.path", TypeError),
+])
+def test_another_default_is_refused_and_changes_nothing(t, error):
+    with pytest.raises(error):
+        torchlite.set_default_tensor_type(t)
+    assert torchlite.Tensor is torchlite.FloatTensor is type(torchlite.zeros(1))
+
+
+def test_range_includes_its_end_and_warns_that_it_is_deprecated():
+    with pytest.warns(UserWarning, match="range is deprecated in favor of torchlite.arange"):
+        assert torchlite.range(1, 4).tolist() == [1, 2, 3, 4]
+    with pytest.warns(UserWarning):
+        assert torchlite.range(0, 1, 0.5, out=torchlite.DoubleTensor()).tolist() == [0, 0.5, 1]
+
+
+@pytest.mark.parametrize("sizes", [(2.0,), ("ab",), (1, 2.5), ([1, "a"],), (None,), ({1, 2},), ((2, 3), 1)], ids=repr)
+def test_sizes_that_are_no_ints_are_refused(sizes):
+    for factory in (torchlite.zeros, torchlite.ones, torchlite.rand, torchlite.randn):
+        with pytest.raises(TypeError, match="sizes have to be ints or one sequence of ints"):
+            factory(*sizes)
+
+
+def test_out_has_to_be_a_tensor():
+    with pytest.raises(TypeError, match="out has to be a tensor, but is list"):
+        torchlite.zeros(2, out=[])
 
 
 def test_like_keeps_type_and_kind():

@@ -50,7 +50,7 @@ from .autograd import (  # noqa: F401
 from .tensor import set_printoptions  # noqa: F401  (the import adds the tensors' Python methods)
 from .version import __version__  # noqa: F401
 
-Tensor = FloatTensor
+Tensor, Storage = FloatTensor, FloatStorage  # see set_default_tensor_type
 
 # Every operation of the table that is a function of the package.
 globals().update({op.name: op for op in _C._ops if not (op.hidden or op.method_only or op.inplace_only)})
@@ -63,7 +63,7 @@ _LAZY = {
 _LAZY_NAMES = {
     "_factories": (
         "arange", "bernoulli", "eye", "full", "linspace", "logspace", "normal", "ones", "ones_like", "rand", "randn",
-        "randperm", "range", "zeros", "zeros_like",
+        "randperm", "range", "set_default_tensor_type", "zeros", "zeros_like",
     ),
     "serialization": ("load", "save"),
     "random": ("default_generator", "get_rng_state", "initial_seed", "manual_seed", "seed", "set_rng_state"),
@@ -84,7 +84,9 @@ def __getattr__(name: str) -> Any:
             ) from None
     for module, names in _LAZY_NAMES.items():
         if name in names:
-            return getattr(importlib.import_module(f"{__name__}.{module}"), name)
+            found = getattr(importlib.import_module(f"{__name__}.{module}"), name)
+            globals()[name] = found  # so that the next look-up costs nothing
+            return found
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -63,6 +63,7 @@ from ._factories import rand as rand
 from ._factories import randn as randn
 from ._factories import randperm as randperm
 from ._factories import range as range
+from ._factories import set_default_tensor_type as set_default_tensor_type
 from ._factories import zeros as zeros
 from ._factories import zeros_like as zeros_like
 from ._utils import _import_dotted_name as _import_dotted_name
@@ -92,6 +93,7 @@ _str: TypeAlias = builtins.str
 _X = TypeVar("_X", Variable, _TensorBase)
 
 Tensor = FloatTensor
+Storage = FloatStorage
 
 def get_include() -> str: ...
 def is_tensor(obj: Any) -> bool: ...

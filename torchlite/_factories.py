@@ -1,18 +1,20 @@
-"""New tensors: of one value, in a sequence, random. All are FloatTensors (`torchlite.Tensor`) unless `out` is given.
+"""New tensors: of one value, in a sequence, random.
 
-Sizes are ints or one sequence of ints. `out`, a tensor, is resized, filled and returned.
+They have the default class (`torchlite.Tensor`, a FloatTensor unless :func:`set_default_tensor_type` changed it). Sizes
+are ints or one sequence of ints. `out`, a tensor, is resized, filled and returned instead.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import warnings
 from typing import Any
 
 import numpy as np
 
 import torchlite
 from torchlite import _C
+from torchlite._utils import _import_dotted_name
 
 __all__ = [
     "arange",
@@ -28,58 +30,68 @@ __all__ = [
     "randn",
     "randperm",
     "range",
+    "set_default_tensor_type",
     "zeros",
     "zeros_like",
 ]
 
 
-def _new(sizes: tuple[Any, ...], out: Any) -> Any:
-    if len(sizes) == 1 and isinstance(sizes[0], Sequence):
-        sizes = tuple(sizes[0])
-    for size in sizes:
-        if not hasattr(size, "__index__"):
-            raise TypeError(f"sizes have to be ints or one sequence of ints, but got {tuple(sizes)}")
-        if size < 0:
-            raise RuntimeError(f"a size must not be negative, but got {tuple(sizes)}")
-    return torchlite.Tensor(*sizes) if out is None else out.resize_(*sizes)
+def set_default_tensor_type(t: Any) -> None:
+    """Makes `t`, a class of tensors or its name such as ``'torch.DoubleTensor'``, the class of what factories make.
+
+    ``torchlite.Tensor`` and ``torchlite.Storage`` become that class and the class of its storages.
+
+    Raises:
+        TypeError: `t` is neither; AttributeError, ImportError: there is nothing of that name.
+    """
+    cls = _import_dotted_name(t) if isinstance(t, str) else t
+    _C._set_default_tensor_type(cls)
+    torchlite.Tensor = cls  # type: ignore[misc]
+    torchlite.Storage = cls.storage_type()  # type: ignore[misc]
 
 
-def _like(input: Any, fill: float) -> Any:
+def _like(input: Any, out: Any, function: str) -> Any:
+    """A tensor of the size and type of `input`, or `out` resized; for a Variable a Variable."""
     if isinstance(input, _C._VariableBase):
-        return torchlite.Variable(input.data.clone().fill_(fill))
+        return torchlite.Variable(_like(input.data, out, function))
     if not isinstance(input, _C._TensorBase):
-        raise TypeError(f"zeros_like, ones_like: expected a tensor or Variable, but got {type(input).__name__}")
-    return input.clone().fill_(fill)
+        raise TypeError(f"{function}: expected a tensor or Variable, but got {type(input).__name__}")
+    return input.new(input.size()) if out is None else out.resize_as_(input)
+
+
+def _filled(new: Any, value: float) -> Any:
+    (new.data if isinstance(new, _C._VariableBase) else new).fill_(value)
+    return new
 
 
 def _of(values: np.ndarray, out: Any) -> Any:
-    out = torchlite.Tensor(*values.shape) if out is None else out.resize_(*values.shape)
-    return out.copy_(_C.from_numpy(values.astype(out.numpy().dtype)))
+    out = _C._sized(values.shape, out)
+    return out.copy_(_C.from_numpy(values.astype(out.dtype)))
 
 
 def zeros(*sizes: Any, out: Any = None) -> Any:
     """A tensor of zeros."""
-    return _new(sizes, out).zero_()
+    return _C._sized(sizes, out).zero_()
 
 
 def ones(*sizes: Any, out: Any = None) -> Any:
     """A tensor of ones."""
-    return _new(sizes, out).fill_(1)
+    return _C._sized(sizes, out).fill_(1)
 
 
 def full(size: Any, value: float, out: Any = None) -> Any:
     """A tensor of `size`, every element of it `value`."""
-    return _new((size,), out).fill_(value)
+    return _C._sized((size,), out).fill_(value)
 
 
-def zeros_like(input: Any) -> Any:
+def zeros_like(input: Any, out: Any = None) -> Any:
     """Zeros of the size and type of a tensor or Variable."""
-    return _like(input, 0)
+    return _filled(_like(input, out, "zeros_like"), 0)
 
 
-def ones_like(input: Any) -> Any:
+def ones_like(input: Any, out: Any = None) -> Any:
     """Ones of the size and type of a tensor or Variable."""
-    return _like(input, 1)
+    return _filled(_like(input, out, "ones_like"), 1)
 
 
 def eye(n: int, m: int | None = None, out: Any = None) -> Any:
@@ -97,7 +109,12 @@ def arange(start: float, end: float | None = None, step: float = 1, out: Any = N
 
 
 def range(start: float, end: float, step: float = 1, out: Any = None) -> Any:
-    """start, start + step ... up to and including end."""
+    """start, start + step ... up to and including end. Deprecated: `arange` leaves out the end, as Python does."""
+    warnings.warn(
+        "torchlite.range is deprecated in favor of torchlite.arange, which generates values in [start; end), "
+        "not [start; end]",
+        stacklevel=2,
+    )
     if step == 0 or (end - start) / step < 0:
         raise RuntimeError(f"range: the step {step} does not lead from {start} to {end}")
     return _of(start + step * np.arange(math.floor((end - start) / step) + 1), out)
@@ -115,12 +132,12 @@ def logspace(start: float, end: float, steps: int = 100, out: Any = None) -> Any
 
 def rand(*sizes: Any, out: Any = None) -> Any:
     """Uniform random numbers in [0, 1)."""
-    return _new(sizes, out).uniform_()
+    return _C._sized(sizes, out).uniform_()
 
 
 def randn(*sizes: Any, out: Any = None) -> Any:
     """Random numbers of the standard normal distribution."""
-    return _new(sizes, out).normal_()
+    return _C._sized(sizes, out).normal_()
 
 
 def randperm(n: int, out: Any = None) -> Any:
@@ -128,8 +145,9 @@ def randperm(n: int, out: Any = None) -> Any:
     if n < 0:
         raise RuntimeError(f"randperm: expected a number that is not negative, but got {n}")
     # Distinct keys in random order; equal ones would not favour any permutation by more than 2 ** -53.
-    order = np.argsort(torchlite.DoubleTensor(n).uniform_().numpy(), kind="stable") if n else np.empty(0)
-    return (torchlite.LongTensor(n) if out is None else out.resize_(n)).copy_(_C.from_numpy(order.astype(np.int64)))
+    order = np.argsort(_C.DoubleTensor(n).uniform_().numpy(), kind="stable") if n else np.empty(0)
+    out = _C.LongTensor(n) if out is None else out.resize_(n)
+    return out.copy_(_C.from_numpy(order.astype(np.int64)))
 
 
 def normal(means: Any, std: Any = 1.0, out: Any = None) -> Any:

@@ -19,12 +19,14 @@ def _accumulate(iterable: Iterable, fn: Any = lambda x, y: x + y) -> Iterator:
 
 
 def _import_dotted_name(name: str) -> Any:
-    """The object that ``'package.module.attribute'`` names.
+    """The object that ``'package.module.attribute'`` names. ``torch`` means this package, installed as such or not.
 
     Raises:
         ImportError: if the part before the first dot is no module; AttributeError if a later part isn't found.
     """
     first, *rest = name.split(".")
+    if first == "torch":
+        first = __package__ or "torchlite"
     found = importlib.import_module(first)
     path = first
     for part in rest:

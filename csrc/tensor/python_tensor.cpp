@@ -329,6 +329,14 @@ PyMethodDef module_functions[] = {
      "capsule. BufferError where the memory, its type or the capsule cannot be used."},
     {"_infer_size", infer_size, METH_VARARGS,
      "_infer_size(a, b) -> Size\n\nThe Size that Sizes a and b broadcast to; RuntimeError if they don't."},
+    {"_set_default_tensor_type", set_default_tensor_type, METH_O,
+     "Sets the class of tensors that factory functions make."},
+    {"_get_default_tensor_type", get_default_tensor_type, METH_NOARGS,
+     "The class of tensors that factory functions make."},
+    {"_sized", sized_tensor, METH_VARARGS,
+     "_sized(sizes, out)\n\nAn uninitialised tensor of the default class, or `out` resized if it is not None. `sizes` "
+     "is "
+     "a tuple of ints or holds one sequence of ints."},
     {"get_num_threads", get_num_threads, METH_NOARGS,
      "get_num_threads() -> int\n\nHow many threads a loop over elements may use. Matrix products use NumPy's BLAS and "
      "its threads."},

@@ -42,6 +42,11 @@ PyObject* tensor_advanced_index_select(PyObject* o, PyObject* key);
 PyObject* tensor_advanced_index_add(PyObject* o, PyObject* args);
 
 // Functions of the module `_C`.
+// `_set_default_tensor_type(cls)`, `_get_default_tensor_type()`: the class of what factories make.
+PyObject* set_default_tensor_type(PyObject* module, PyObject* cls);
+PyObject* get_default_tensor_type(PyObject* module, PyObject*);
+// `_sized(sizes, out)`: an uninitialised tensor of that class, or `out` resized if it is not None.
+PyObject* sized_tensor(PyObject* module, PyObject* args);
 PyObject* from_numpy(PyObject* module, PyObject* array);
 PyObject* from_dlpack(PyObject* module, PyObject* args, PyObject* kwargs);
 PyObject* infer_size(PyObject* module, PyObject* args);

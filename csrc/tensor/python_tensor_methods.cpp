@@ -59,6 +59,15 @@ PyObject* tensor_is_contiguous(PyObject* o, PyObject*) { return PyBool_FromLong(
 PyObject* tensor_data_ptr(PyObject* o, PyObject*) { return PyLong_FromVoidPtr(as_tensor(o)->bytes()); }
 PyObject* tensor_storage(PyObject* o, PyObject*) { return new_ref(as_tensor(o)->storage.object()); }
 
+// Of the class, which may be one of Python's.
+PyObject* tensor_storage_type(PyObject* cls, PyObject*) {
+  return guard([&]() -> PyObject* {
+    for (auto* base = reinterpret_cast<PyTypeObject*>(cls); base; base = base->tp_base)
+      if (is_plain_tensor_type(base)) return new_ref(reinterpret_cast<PyObject*>(&StorageTypes[base - TensorTypes]));
+    type_error("storage_type: %R has no storages of its own: use a typed class such as FloatTensor", cls);
+  });
+}
+
 PyObject* tensor_is_signed(PyObject* o, PyObject*) {
   DType t = as_tensor(o)->dtype;
   return PyBool_FromLong(t != DType::Byte && t != DType::Char);  // Char as the era had it
@@ -148,8 +157,8 @@ PyRef<> resolve_name(PyObject* name) {
     }
   }
   if (PyUnicode_GetLength(module_name) == 0) value_error("type: there is no tensor class called %R", name);
-  PyRef<> module = check(PyImport_Import(module_name));
-  return check(PyObject_GetAttr(module.get(), class_name));
+  PyRef<> helpers = check(PyImport_ImportModule("torchlite._utils"));
+  return check(PyObject_CallMethod(helpers.get(), "_import_dotted_name", "O", name));
 }
 
 // The element type that a NumPy dtype, or anything NumPy takes for one, stands for.
@@ -444,6 +453,7 @@ PyMethodDef tensor_methods[] = {
      "__dlpack__(*, stream=None, max_version=None, dl_device=None, copy=None)\n--\n\nA DLPack capsule of the memory. "
      "BufferError where it cannot be exported as asked."},
     {"__dlpack_device__", tensor_dlpack_device, METH_NOARGS, "DLPack's (device type, device number)."},
+    {"storage_type", tensor_storage_type, METH_NOARGS | METH_CLASS, "The class of the storages of this class."},
     {"storage", tensor_storage, METH_NOARGS, "The memory that this is a view of."},
     {"_numpy", tensor_numpy_unobserved, METH_NOARGS, "As numpy(), for what only prints: a trace does not warn of it."},
     {"numpy", tensor_numpy, METH_NOARGS, "An ndarray on the same memory: writes are seen on both sides."},
