@@ -1,6 +1,7 @@
 """What the metaclass makes of a Function class."""
 
 import pytest
+from leaves import leaf
 
 from torchlite import _C
 from torchlite.autograd import Function, InplaceFunction, NestedIOFunction, StochasticFunction
@@ -142,3 +143,47 @@ def test_the_executable_flag_takes_a_bool_only():
     with pytest.raises(TypeError, match="'is_executable' must be a bool"):
         ctx.requires_grad = 1
     assert ctx.requires_grad is True
+
+
+def test_calling_an_instance_is_the_extensions_forward():
+    assert Function.__dict__["__call__"] is _C._FunctionBase.__dict__["_do_forward"]
+
+
+def test_apply_of_a_context_runs_the_backward_of_its_function():
+    class Doubles(StaticForward):
+        @staticmethod
+        def backward(ctx, *grads):
+            return ctx, grads
+
+    ctx = Doubles._backward_cls()
+    assert ctx.apply(1, 2) == (ctx, (1, 2))
+    assert ctx._is_legacy is False
+
+
+@pytest.mark.parametrize("name", ["forward", "backward"])
+def test_forward_and_backward_of_the_base_are_static_and_not_implemented(name):
+    assert isinstance(Function.__dict__[name], staticmethod)
+    with pytest.raises(NotImplementedError):
+        getattr(Function, name)(None)
+
+
+@pytest.mark.parametrize("cls", [Function, BackwardCFunction], ids=lambda c: c.__name__)
+def test_functions_and_contexts_have_the_mark_methods(cls):
+    for name in ("save_for_backward", "mark_dirty", "mark_shared_storage", "mark_non_differentiable", "_register_hook"):
+        assert callable(getattr(cls, name))
+
+
+def test_an_old_style_class_has_no_context_class_and_no_apply():
+    assert InstanceForward._backward_cls is None
+    with pytest.raises(AttributeError, match="_backward_cls"):
+        InstanceForward.apply()
+
+
+def test_a_class_may_bring_its_own_context_class():
+    class Context(BackwardCFunction):
+        pass
+
+    class Mine(StaticForward):
+        _backward_cls = Context
+
+    assert Mine._backward_cls is Context and type(Mine.apply(leaf([1.0])).grad_fn) is Context

@@ -83,8 +83,16 @@ class OpFunction(Function):
 
     @classmethod
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
-        """The results as Variables. At least one argument is a Variable or a tensor, which counts as a constant."""
-        return cls.call(*map(_as_variable, args), **{name: _as_variable(value) for name, value in kwargs.items()})
+        """The results as Variables. Tensors among the arguments count as constants.
+
+        TypeError if there is neither a Variable nor a tensor.
+        """
+        args = tuple(map(_as_variable, args))
+        kwargs = {name: _as_variable(value) for name, value in kwargs.items()}
+        given = (*args, *kwargs.values())
+        if given and not any(isinstance(a, _C._VariableBase) for a in given):
+            raise TypeError(f"{cls.__name__}.apply: none of the arguments is a Variable or a tensor")
+        return cls.call(*args, **kwargs)
 
     @classmethod
     def forward(cls, ctx: Any, *args: Any) -> Any:
