@@ -12,7 +12,7 @@ import numpy as np
 
 import torchlite
 from torchlite import _C, FloatTensor, Variable, from_dlpack, from_numpy
-from torchlite.autograd import Function, grad
+from torchlite.autograd import Function, StochasticFunction, grad
 
 
 class Program(NamedTuple):
@@ -241,6 +241,27 @@ def old_style_function(state):
     x, _ = state
     a, _ = OldSquare()(x)
     a.sum().backward()
+
+
+class Draw(StochasticFunction):
+    def forward(self, x):
+        y = x.clone()
+        self.mark_non_differentiable(y)
+        return y
+
+    def backward(self, reward):
+        return reward
+
+
+@program(two_leaves)
+def stochastic_function(state):
+    x, y = state
+    sample = Draw()(x)
+    z = (sample * 2 + y).add_(sample)
+    index = OldSquare()(sample + 1)[0].max(0)[1]
+    sample.reinforce(1)
+    z.sum().backward(retain_graph=True)
+    index.backward()
 
 
 @program(two_leaves)
