@@ -10,7 +10,16 @@ from test_function_table import ENTRIES, as_tuple
 
 import torchlite
 from torchlite import _C
-from torchlite.autograd import Function, InplaceFunction, StochasticFunction, Variable, _functions, gradcheck, no_grad
+from torchlite.autograd import (
+    Function,
+    InplaceFunction,
+    StochasticFunction,
+    Variable,
+    _functions,
+    gradcheck,
+    gradgradcheck,
+    no_grad,
+)
 from torchlite.autograd._functions import *  # noqa: F403
 from torchlite.autograd._functions.op_function import InplaceOpFunction, OpFunction
 
@@ -343,3 +352,27 @@ def test_new_classes_are_declared_by_an_operation():
 
         class Nonsense(OpFunction, op="nonsense"):
             pass
+
+
+# ---- operands that don't broadcast ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("cls", [Add, Sub, Mul, Div, Pow, Atan2, Addcmul, Addcdiv], ids=lambda c: c.__name__)
+@pytest.mark.filterwarnings("ignore:self and other not broadcastable")
+def test_operands_of_as_many_elements_are_paired_in_order(cls):
+    rng = np.random.default_rng(0)
+    sizes = [(2, 3), (6,), (3, 2)] if cls in (Addcmul, Addcdiv) else [(2, 3), (3, 2)]
+    inputs = tuple(leaf(rng.uniform(0.5, 1.5, size)) for size in sizes)
+    with pytest.warns(UserWarning, match="self and other not broadcastable, but have the same number of elements"):
+        result = cls.apply(*inputs)
+    flat = cls.apply(*(i.view(6) for i in inputs))
+    assert result.size() == (2, 3) and values(result.view(6)) == values(flat)
+    assert gradcheck(cls.apply, inputs, raise_exception=True)
+    assert gradgradcheck(cls.apply, inputs, raise_exception=True)
+
+
+@pytest.mark.parametrize("cls", [Add, Mul, Eq, Cmax, Addcmul], ids=lambda c: c.__name__)
+def test_operands_of_other_numbers_of_elements_are_an_error(cls):
+    inputs = [leaf(np.ones(size)) for size in ((2, 3), (4,), (4,))][: 3 if cls is Addcmul else 2]
+    with pytest.raises(RuntimeError, match="(?i)size|broadcast|shape"):
+        cls.apply(*inputs)
