@@ -7,6 +7,7 @@
 #include "autograd/ops/composite.h"
 #include "autograd/ops/op.h"
 #include "autograd/ops/python_row.h"
+#include "autograd/observer.h"
 #include "autograd/python_function.h"
 #include "autograd/python_variable.h"
 #include "tensor/optim_steps.h"
@@ -32,6 +33,13 @@ PyObject* set_grad_enabled(PyObject*, PyObject* value) {
   });
 }
 
+PyObject* constant(PyObject*, PyObject* tensor) {
+  return guard([&]() -> PyObject* {
+    if (!is_tensor(tensor)) type_error("_constant: argument 'tensor' must be a tensor, not %.100s", type_name(tensor));
+    return new_constant(PyRef<Tensor>::borrow(as_tensor(tensor))).release();
+  });
+}
+
 PyObject* is_grad_enabled(PyObject*, PyObject*) { return PyBool_FromLong(grad_enabled); }
 
 PyMethodDef module_functions[] = {
@@ -39,6 +47,8 @@ PyMethodDef module_functions[] = {
      "Registers the classes Variable, Function, StochasticFunction, Expr and Arg of the calling module."},
     {"_set_grad_enabled", set_grad_enabled, METH_O, "Switches recording on this thread; returns the former state."},
     {"_is_grad_enabled", is_grad_enabled, METH_NOARGS, "Whether operations are recorded on this thread."},
+    {"_constant", constant, METH_O,
+     "A leaf on a tensor that doesn't require grad, and that a trace takes for a constant of the program."},
     {"from_numpy", from_numpy, METH_O,
      "from_numpy(array) -> tensor\n\nA tensor on the memory of an ndarray; TypeError for a type that tensors lack."},
     {"_set_package_name", set_package_name, METH_O,

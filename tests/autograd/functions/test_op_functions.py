@@ -118,6 +118,14 @@ def test_a_call_is_traced_under_its_name():
     assert [let.name for let in lam.lets] == ["Mul", "Negate"]
 
 
+def test_tensors_among_the_arguments_of_a_traced_call_are_constants_of_the_trace():
+    x = leaf([[1.0, 2.0], [3.0, 4.0]])
+    _C._tracer_enter((x,))
+    lam = _C._tracer_exit((IndexSelect.apply(x, 0, torchlite.LongTensor([1])),))
+    (result,) = Variable._execution_engine.run_forward(lam, (x * 2,))
+    assert values(result) == [[6, 8]]
+
+
 VIEWS = ["Transpose", "Permute", "View", "Expand", "Squeeze", "Unsqueeze", "Unfold", "Resize", "Chunk"]
 
 

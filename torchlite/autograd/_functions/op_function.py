@@ -19,7 +19,7 @@ _SAVED = object()  # stands for a saved Variable among the arguments that a cont
 
 
 def _as_variable(value: Any) -> Any:
-    return Variable(value) if isinstance(value, _C._TensorBase) else value
+    return _C._constant(value) if isinstance(value, _C._TensorBase) else value
 
 
 def _as_tensor(value: Any) -> Any:
