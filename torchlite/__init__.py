@@ -57,7 +57,7 @@ globals().update({op.name: op for op in _C._ops if not (op.hidden or op.method_o
 
 # Loaded when first used, so that importing the package costs little more than importing NumPy.
 _LAZY = {
-    "nn", "optim", "utils", "jit", "cuda", "autograd", "serialization", "random", "compat", "backends",
+    "nn", "optim", "utils", "jit", "cuda", "autograd", "serialization", "random", "compat", "sparse", "backends",
     "multiprocessing", "distributed", "_six", "_utils", "_thnn",
 }
 _LAZY_NAMES = {

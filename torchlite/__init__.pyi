@@ -19,6 +19,7 @@ from . import nn as nn
 from . import optim as optim
 from . import random as random
 from . import serialization as serialization
+from . import sparse as sparse
 from . import tensor as tensor
 from . import utils as utils
 from ._C import ByteStorage as ByteStorage

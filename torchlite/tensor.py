@@ -350,6 +350,13 @@ def is_pinned(self: Any) -> bool:
     return False
 
 
+def _sparse_mask(self: Any, mask: Any) -> Any:
+    """The elements at the places of the sparse tensor `mask`, as a sparse tensor. RuntimeError if the sizes differ."""
+    from .sparse.tensor import sparse_mask
+
+    return sparse_mask(self, mask)
+
+
 def is_shared(self: Any) -> bool:
     """Whether other processes see the memory."""
     return False
@@ -358,6 +365,6 @@ def is_shared(self: Any) -> bool:
 _C._add_tensor_methods({
     f.__name__: f
     for f in (_format, __format__, __reduce_ex__, __deepcopy__, __copy__, __array__, __array_ufunc__,
-              __array_function__, tolist, apply_, map_, cuda, is_pinned, is_shared,
+              __array_function__, tolist, apply_, map_, cuda, is_pinned, is_shared, _sparse_mask,
               *_ordering.METHODS)
 } | {"copy": _contiguous_copy, "__cuda_array_interface__": property(_cuda_array_interface)})

@@ -16,6 +16,7 @@
 #include "autograd/hooks.h"
 #include "autograd/functions/accumulate_grad.h"
 #include "autograd/ops/op.h"
+#include "autograd/ops/sparse.h"
 #include "autograd/stochastic.h"
 
 namespace torchlite {
@@ -37,7 +38,7 @@ PyRef<Variable> sum(PyRef<Variable> a, PyRef<Variable> b, bool* private_sum) {
     PyRef<Tensor> x = a->data.copy(), y = b->data.copy();
     PyObject* args[] = {x.object(), one.object(), y.object()};
     if (*private_sum && Py_REFCNT(a.get()) == 1 && Py_REFCNT(x.get()) == 2 && x->dtype == y->dtype &&
-        x->sizes() == y->sizes()) {
+        x->sizes() == y->sizes() && !is_sparse(x.get())) {
       call_op_in_place(add, args);
       return a;
     }

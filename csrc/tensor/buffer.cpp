@@ -1,4 +1,5 @@
 // The buffer protocol: memoryview(tensor), np.frombuffer, file.readinto.
+#include "tensor/sparse.h"
 #include "tensor/python_tensor.h"
 
 namespace torchlite {
@@ -17,6 +18,7 @@ int tensor_bf_getbuffer(PyObject* o, Py_buffer* view, int flags) {
     Tensor* t = as_tensor(o);
     auto refuse = [](const char* why) { raise(PyExc_BufferError, "the tensor cannot be exported: %s", why); };
     if (t->device() != kCPU) refuse("its memory lies on a CUDA device");
+    if (is_sparse(t)) refuse("it is sparse");
     if ((flags & PyBUF_WRITABLE) && t->readonly()) refuse("its memory is read-only");
     bool strided = (flags & PyBUF_STRIDES) == PyBUF_STRIDES;
     if ((flags & PyBUF_C_CONTIGUOUS) == PyBUF_C_CONTIGUOUS || !strided) {

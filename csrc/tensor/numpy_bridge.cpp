@@ -1,4 +1,5 @@
 // Tensors on NumPy memory and NumPy arrays on tensors' memory.
+#include "tensor/sparse.h"
 #include "tensor/tensor.h"
 #include "utils/errors.h"
 #include "utils/numpy_api.h"
@@ -22,6 +23,7 @@ Storage* storage_under(PyArrayObject* a) {
 
 PyObject* numpy_view(Tensor* t) {
   if (t->array) return t->array.get();
+  require_elements(t, "numpy");
   if (t->device() != kCPU) type_error("a CUDA tensor has no NumPy view: copy it to the host with cpu() first");
   npy_intp sizes[kMaxDim], strides[kMaxDim];
   int64_t item = itemsize(t->dtype);

@@ -38,7 +38,7 @@ train_x, train_y = spirals(512)
 test_x, test_y = spirals(256)
 
 model.train()
-for epoch in range(60):
+for _ in range(60):
     order = torch.randperm(train_x.size(0))
     for batch in order.split(64):
         optimizer.zero_grad()

@@ -8,7 +8,7 @@ pytestmark = pytest.mark.no_leak_check(reason="the work is done in another proce
 MODULES = [
     "autograd", "autograd.variable", "autograd.function", "autograd.gradcheck", "autograd.ir", "nn", "nn.functional",
     "nn.init", "optim", "utils", "utils.hooks", "backends", "backends.cudnn", "multiprocessing",
-    "distributed", "_C", "_six", "_utils", "jit",
+    "distributed", "sparse", "_C", "_six", "_utils", "jit",
 ]  # fmt: skip
 
 

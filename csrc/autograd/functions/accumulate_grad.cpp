@@ -4,6 +4,7 @@
 #include "autograd/hooks.h"
 #include "autograd/observer.h"
 #include "autograd/ops/op.h"
+#include "autograd/ops/sparse.h"
 #include "utils/freelist.h"
 #include "utils/gil.h"
 
@@ -21,12 +22,18 @@ bool unshared(const Variable* g) {
          Py_REFCNT(s) == 1 && !s->owner && !s->readonly && s->nbytes == t->numel * itemsize(t->dtype);
 }
 
+PyRef<Tensor> copy_of(Tensor* t) {
+  return is_sparse(t) ? call<"clone">(Value(PyRef<Tensor>::borrow(t))).take<Tensor>() : clone(t);
+}
+
 void add_in_place(Variable* grad, Tensor* g) {
   static const Op& add = find_op("add");
   static const Value one(1);
   PyRef<Tensor> target = grad->data.copy();  // another thread may give `grad` other data meanwhile
   PyObject* args[] = {target.object(), one.object(), g};
-  call_op_in_place(add, args);
+  if (is_sparse(target.get()) && !is_sparse(g))
+    grad->data = call_op(add, args).cast<Tensor>();  // the sum has elements everywhere
+  else call_op_in_place(add, args);
   bump_version(grad);
 }
 
@@ -82,10 +89,10 @@ Gradients accumulate_grad_apply(Node* node, Gradients&& grads) {
       v->grad = call<"clone">(Value(g.copy())).take<Variable>();
     } else if (!g->is_volatile) {
       Variable* input = g.get();
-      v->grad = wrap_output(clone(t.get()), make_identity_node(input).get(), 0, result_kind(&input, 1));
+      v->grad = wrap_output(copy_of(t.get()), make_identity_node(input).get(), 0, result_kind(&input, 1));
     } else {
       t.reset();
-      v->grad = unshared(g.get()) ? std::move(g) : new_volatile(clone(g->data.copy().get()));
+      v->grad = unshared(g.get()) ? std::move(g) : new_volatile(copy_of(g->data.copy().get()));
     }
     return {};
   }

@@ -3,6 +3,7 @@
 
 #include "autograd/observer.h"
 #include "autograd/ops/op_node.h"
+#include "autograd/ops/sparse.h"
 #include "autograd/stochastic.h"
 
 // The steps of call_op are inlined whole: a tiny operation spends its time on calls and on passing what they share.
@@ -292,6 +293,7 @@ PyRef<> wrap_outputs(const Op& op, PyObject* const* args, const Scan& s, const O
 }
 
 Outputs forward(const Op& op, PyObject* const* raw, Tensor* out) {
+  if (sparse_class && any_sparse(op, raw)) return forward_sparse(op, raw, out);
   Call call{op, raw, out};
   return op.row->forward(call);
 }
