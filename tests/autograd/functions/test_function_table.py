@@ -69,12 +69,12 @@ def test_gradients_agree_with_differences(entry):
     assert gradcheck(*on_variables(entry.cls, make_inputs(entry)), raise_exception=True)
 
 
-@every_entry
+@pytest.mark.parametrize(
+    "entry", [e for e in ENTRIES if e.cls._op is None or e.cls._op.differentiable], ids=lambda e: e.id
+)
 def test_second_derivatives_agree_with_differences_of_gradients(entry):
     inputs = make_inputs(entry)
     outputs = as_tuple(entry.cls.apply(*inputs))
-    if not any(o.requires_grad for o in outputs):
-        pytest.skip("not differentiable")
     assert gradgradcheck(*on_variables(entry.cls, inputs), strided_gradients(outputs), raise_exception=True)
 
 
