@@ -152,8 +152,9 @@ def randperm(n: int, out: Any = None) -> Any:
 
 def normal(means: Any, std: Any = 1.0, out: Any = None) -> Any:
     """Normal random numbers, one for each element of the tensor `means` or of the tensor `std`."""
-    if isinstance(means, torchlite.Variable):
-        return torchlite.Variable._torch.normal(means, std)
+    if isinstance(means, _C._VariableBase):
+        variable_class: Any = type(means)
+        return variable_class._torch.normal(means, std)
     like = means if isinstance(means, _C._TensorBase) else std
     if not isinstance(like, _C._TensorBase):
         raise TypeError("normal: expected a tensor for 'means' or 'std'")
@@ -164,7 +165,8 @@ def normal(means: Any, std: Any = 1.0, out: Any = None) -> Any:
 
 def bernoulli(input: Any, out: Any = None) -> Any:
     """Ones with the probabilities that the tensor `input` holds, else zeros."""
-    if isinstance(input, torchlite.Variable):
-        return input.bernoulli()
+    variable: Any = input
+    if isinstance(variable, _C._VariableBase):
+        return variable.bernoulli()
     out = input.clone() if out is None else out.resize_(*input.size())
     return out.bernoulli_(input)

@@ -243,9 +243,6 @@ def arithmetic() -> list[Entry]:
     for name in ("add", "sub", "mul"):
         entries += binary(name) + with_number(name, 3.14) + with_number(name, 2) + with_number(name, -1.5)
     entries += binary("div", real, positive) + with_number("div", 3.14) + with_number("div", 2)
-    for name in ("add", "sub"):
-        entries += method(name, real(2, 3), 2.5, real(2, 3), variant="scaled")
-        entries += method(name, real(2, 3), -2, real(3), variant="scaled_broadcast_rhs")
     entries += binary("pow", positive, real)
     for number in (2, 3.14, -1.5, 1, 0, 0.5):
         entries += method("pow", positive(2, 3), number, variant=f"constant_{number}")
