@@ -150,11 +150,15 @@ def randperm(n: int, out: Any = None) -> Any:
     return out.copy_(_C.from_numpy(order.astype(np.int64)))
 
 
+def _is_variable(obj: Any) -> bool:
+    """Whether `obj` is a Variable of torchlite or of another package on its extension."""
+    return isinstance(obj, _C._VariableBase)
+
+
 def normal(means: Any, std: Any = 1.0, out: Any = None) -> Any:
     """Normal random numbers, one for each element of the tensor `means` or of the tensor `std`."""
-    if isinstance(means, _C._VariableBase):
-        variable_class: Any = type(means)
-        return variable_class._torch.normal(means, std)
+    if _is_variable(means):
+        return type(means)._torch.normal(means, std)
     like = means if isinstance(means, _C._TensorBase) else std
     if not isinstance(like, _C._TensorBase):
         raise TypeError("normal: expected a tensor for 'means' or 'std'")
@@ -165,8 +169,7 @@ def normal(means: Any, std: Any = 1.0, out: Any = None) -> Any:
 
 def bernoulli(input: Any, out: Any = None) -> Any:
     """Ones with the probabilities that the tensor `input` holds, else zeros."""
-    variable: Any = input
-    if isinstance(variable, _C._VariableBase):
-        return variable.bernoulli()
+    if _is_variable(input):
+        return input.bernoulli()
     out = input.clone() if out is None else out.resize_(*input.size())
     return out.bernoulli_(input)
