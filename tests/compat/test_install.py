@@ -200,3 +200,9 @@ def test_names_that_exist_keep_their_meaning():
         assert collections.OrderedDict.__module__ == "collections"
         assert np.prod([2]) == 2 and np.bool is np.bool_
     """)
+def test_set_default_tensor_type_takes_the_name():
+    installed("""
+        import torch
+        torch.set_default_tensor_type('torch.DoubleTensor')
+        assert torch.Tensor is torch.DoubleTensor and torch.ones(2).type() == 'torch.DoubleTensor'
+    """)
