@@ -191,7 +191,7 @@ def test_a_tensor_is_not_compared_with_a_variable(name):
     (lambda v: v[2], IndexError, "index 2 is out of range for dimension 0 (of size 2)"),
     (lambda v: v["a"], TypeError, "Performing basic indexing on a tensor and encountered an error indexing dim"),
     (lambda v: v.sum("a"), TypeError, "sum"),
-    (lambda v: v.sum(1, keepdims=True), TypeError, "sum got an unexpected keyword argument 'keepdims'"),
+    (lambda v: v.sum(1, keepdims=True), TypeError, "(unexpected keyword argument 'keepdims')"),
     (lambda v: v.type(), TypeError, "type"),
     (lambda v: v.type(torchlite.FloatTensor, sync=True), TypeError, "type() got an unexpected keyword argument 'sync'"),
     (lambda v: v.cuda(0, sync=True), TypeError, "cuda() got an unexpected keyword argument 'sync'"),

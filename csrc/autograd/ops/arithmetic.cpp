@@ -62,6 +62,7 @@ PyRef<Tensor> divide(Call& c) {
   PyObject *a = c.args[0], *b = c.args[1];
   if (!is_integral(a) || !is_integral(b)) return binary(c.name(), BinaryKind::Div, np_divide, a, b, c.out);
   refuse_integer_zero(c.name(), b);
+  OneWarning once;
   PyRef<Tensor> rest = apply_binary(c.name(), np_fmod, a, b);
   PyRef<Tensor> multiple = apply_ufunc(np_subtract, {a, rest.get()});
   return apply_binary(c.name(), np_floor_divide, multiple.object(), b);
@@ -75,7 +76,7 @@ PyRef<Tensor> power(Call& c) {
 }
 
 void power_backward(Backward& b) {
-  Value g = b.grad(), exponent = b.value(1);
+  Value g = b.grad(), exponent = paired_with(g, b.value(1));
   if (b.needs(0)) {
     if (exponent.is_constant()) {
       double e = b.number(1);
@@ -111,19 +112,68 @@ PyRef<Tensor> modulo(Call& c, NumpyFunction& f) {
   return apply_binary(c.name(), f, c.args[0], c.args[1], c.out);
 }
 
-// a is the larger (or smaller) operand where `wins`; at a tie each takes half.
-void extremum_backward(Backward& b, const Value& wins) {
+// The first operand is the larger (or smaller) one where `Wins`; at a tie each takes half.
+template <OpName Wins>
+void extremum_backward(Backward& b) {
   Value g = b.grad(), half = g * 0.5;
-  Value tie = call<"eq">(b.value(0), b.value(1));
+  Value x = b.value(0), y = paired_with(g, b.value(1));
+  Value tie = call<"eq">(x, y), wins = call<Wins>(x, y);
   if (b.needs(0)) b.set(0, select(tie, half, select(wins, g, 0)));
   if (b.needs(1)) b.set(1, select(tie, half, select(wins, 0, g)));
 }
 
 // self + value tensor1 op tensor2
 PyRef<Tensor> add_product(Call& c, BinaryKind kind, NumpyFunction& f) {
+  OneWarning once;
   PyRef<Tensor> product = binary(c.name(), kind, f, c.args[2], c.args[3], nullptr);
   if (!is_one(c.args[1])) product = binary(c.name(), BinaryKind::Mul, np_multiply, product.get(), c.args[1], nullptr);
   return binary(c.name(), BinaryKind::Add, np_add, c.args[0], product.get(), c.out);
+}
+
+// What a gradient of it starts from. The product may have been broadcast to self or paired with it, and its second
+// factor with the first.
+struct ProductGradient {
+  std::vector<int64_t> sizes;  // of the product
+  Value grad;                  // of the product
+
+  ProductGradient(Backward& b, Dims first, Dims second) : sizes(paired_sizes(b.op().name.c_str(), first, second)) {
+    Value g = b.grad();
+    if (g.sizes() == Dims(sizes)) grad = std::move(g);
+    else if (g.sizes().product() == Dims(sizes).product()) grad = call<"reshape">(g, sizes);
+    else grad = call<"sum_to">(g, sizes);
+  }
+};
+
+void addcmul_backward(Backward& b) {
+  if (b.needs(0)) b.set(0, b.grad());
+  if (b.needs(2)) {
+    Value y = b.value(3);
+    ProductGradient product(b, b.gradient_type(2, 0).sizes, y.sizes());
+    b.set(2, product.grad * paired_to(product.sizes, y) * b.value(1));
+  }
+  if (b.needs(3)) {
+    Value x = b.value(2);
+    ProductGradient product(b, x.sizes(), b.gradient_type(3, 0).sizes);
+    b.set(3, product.grad * x * b.value(1));
+  }
+}
+
+void addcdiv_backward(Backward& b) {
+  if (b.needs(0)) b.set(0, b.grad());
+  if (!b.needs(2) && !b.needs(3)) return;
+  Value y = b.value(3);
+  std::vector<int64_t> first;
+  if (b.needs(2)) {
+    first = b.gradient_type(2, 0).sizes;
+  } else {
+    Dims sizes = b.value(2).sizes();
+    first.assign(sizes.begin(), sizes.end());
+  }
+  ProductGradient product(b, first, y.sizes());
+  y = paired_to(product.sizes, y);
+  Value scaled = product.grad * b.value(1) / y;
+  if (b.needs(2)) b.set(2, scaled);
+  if (b.needs(3)) b.set(3, -(scaled * (b.value(2) / y)));
 }
 
 }  // namespace
@@ -186,7 +236,7 @@ std::span<const Row> arithmetic_rows() {
        .backward =
            [](Backward& b) {
              if (b.needs(0)) b.set(0, b.grad());
-             if (b.needs(1)) b.set(1, -(b.grad() * call<"floor">(b.value(0) / b.value(1))));
+             if (b.needs(1)) b.set(1, -(b.grad() * call<"floor">(b.value(0) / paired_with(b.grad(), b.value(1)))));
            },
        .uses = {0, in(0) | in(1)},
        .flags = kInPlace},
@@ -197,7 +247,7 @@ std::span<const Row> arithmetic_rows() {
        .backward =
            [](Backward& b) {
              if (b.needs(0)) b.set(0, b.grad());
-             if (b.needs(1)) b.set(1, -(b.grad() * call<"trunc">(b.value(0) / b.value(1))));
+             if (b.needs(1)) b.set(1, -(b.grad() * call<"trunc">(b.value(0) / paired_with(b.grad(), b.value(1)))));
            },
        .uses = {0, in(0) | in(1)},
        .flags = kInPlace},
@@ -207,7 +257,7 @@ std::span<const Row> arithmetic_rows() {
        .forward = [](Call& c) -> Outputs { return apply_binary(c.name(), np_arctan2, c.args[0], c.args[1], c.out); },
        .backward =
            [](Backward& b) {
-             Value y = b.value(0), x = b.value(1);
+             Value y = b.value(0), x = paired_with(b.grad(), b.value(1));
              Value square = x * x + y * y;
              Value scaled = b.grad() / call<"masked_fill">(square, call<"eq">(square, 0), 1);
              if (b.needs(0)) b.set(0, scaled * x);
@@ -221,7 +271,7 @@ std::span<const Row> arithmetic_rows() {
        .forward = [](Call& c) -> Outputs {
          return binary(c.name(), BinaryKind::Maximum, np_maximum, c.args[0], c.args[1], c.out);
        },
-       .backward = [](Backward& b) { extremum_backward(b, call<"gt">(b.value(0), b.value(1))); },
+       .backward = extremum_backward<"gt">,
        .uses = {in(0) | in(1), in(0) | in(1)},
        .display_name = "Cmax"},
       {.signature = "minimum(Tensor|Scalar self, Tensor|Scalar other)",
@@ -230,13 +280,14 @@ std::span<const Row> arithmetic_rows() {
        .forward = [](Call& c) -> Outputs {
          return binary(c.name(), BinaryKind::Minimum, np_minimum, c.args[0], c.args[1], c.out);
        },
-       .backward = [](Backward& b) { extremum_backward(b, call<"lt">(b.value(0), b.value(1))); },
+       .backward = extremum_backward<"lt">,
        .uses = {in(0) | in(1), in(0) | in(1)},
        .display_name = "Cmin"},
       {.signature = "lerp(Tensor self, Tensor end, Scalar weight)",
        .doc = "self + weight * (end - self).",
        .types = types::lerp,
        .forward = [](Call& c) -> Outputs {
+         OneWarning once;
          PyRef<Tensor> way = binary(c.name(), BinaryKind::Sub, np_subtract, c.args[1], c.args[0], nullptr);
          way = binary(c.name(), BinaryKind::Mul, np_multiply, way.get(), c.args[2], nullptr);
          return binary(c.name(), BinaryKind::Add, np_add, c.args[0], way.get(), c.out);
@@ -252,26 +303,14 @@ std::span<const Row> arithmetic_rows() {
        .doc = "self + value * tensor1 * tensor2.",
        .types = types::add_product,
        .forward = [](Call& c) -> Outputs { return add_product(c, BinaryKind::Mul, np_multiply); },
-       .backward =
-           [](Backward& b) {
-             if (b.needs(0)) b.set(0, b.grad());
-             if (b.needs(2)) b.set(2, b.grad() * b.value(3) * b.value(1));
-             if (b.needs(3)) b.set(3, b.grad() * b.value(2) * b.value(1));
-           },
+       .backward = addcmul_backward,
        .uses = {0, 0, in(1) | in(3), in(1) | in(2)},
        .flags = kInPlace},
       {.signature = "addcdiv(Tensor self, Scalar value=1, Tensor tensor1, Tensor tensor2)",
        .doc = "self + value * tensor1 / tensor2.",
        .types = types::add_quotient,
        .forward = [](Call& c) -> Outputs { return add_product(c, BinaryKind::Div, np_divide); },
-       .backward =
-           [](Backward& b) {
-             if (b.needs(0)) b.set(0, b.grad());
-             if (!b.needs(2) && !b.needs(3)) return;
-             Value scaled = b.grad() * b.value(1) / b.value(3);
-             if (b.needs(2)) b.set(2, scaled);
-             if (b.needs(3)) b.set(3, -(scaled * (b.value(2) / b.value(3))));
-           },
+       .backward = addcdiv_backward,
        .uses = {0, 0, in(1) | in(3), in(1) | in(2) | in(3)},
        .flags = kInPlace},
   };

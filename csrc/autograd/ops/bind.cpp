@@ -1,5 +1,6 @@
 // How Python sees the operations: the Op type, the table `_C._ops`, methods and number slots of Variables and Tensors.
 #include "autograd/ops/bind.h"
+#include "autograd/ops/backcompat.h"
 #include "autograd/ops/indexing.h"
 #include "autograd/observer.h"
 #include "autograd/ops/op_node.h"
@@ -15,9 +16,8 @@ namespace torchlite {
 PyObject* to_python(const Op& op, const ParsedArgs& a, PyRef<> result) {
   if ((op.row->flags & kReduceToNumber) && is_tensor(result.get())) {
     Tensor* t = as_tensor(result.get());
-    bool full = true;
-    for (size_t i = 0; i < op.params.size(); ++i)
-      if (op.params[i].name == "dim" && a.values[i] != Py_None && !PyBool_Check(a.values[i])) full = false;
+    PyObject* dim = op.dim_index >= 0 ? a.values[op.dim_index] : Py_None;
+    bool full = dim == Py_None || PyBool_Check(dim);
     PyObject* self = a.values[op.self_index];
     if (full && is_tensor(self)) elements_read(as_tensor(self), "to a number");
     if (full && t->numel == 1) return element_to_number(t->bytes(), t->dtype).release();
@@ -389,6 +389,7 @@ void init_ops(PyObject* module, PyObject* functions) {
   PyType_Modified(&VariableBase_Type);
   PyType_Modified(&TensorBase_Type);
   init_python_rows(module);
+  init_backcompat(module);
   check(PyModule_AddType(module, &Op_Type));
   PyRef<> table = check(PyType_GenericAlloc(&OpTable_Type, 0));
   check(PyModule_AddObjectRef(module, "_ops", table.get()));

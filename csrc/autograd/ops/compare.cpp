@@ -120,7 +120,8 @@ Outputs masked_fill_forward(Call& c) {
     });
     return result;
   }
-  PyRef<Tensor> result;
+  PyRef<Tensor> result, paired_mask = paired(x, mask, c.out, "self and mask");
+  if (paired_mask) mask = paired_mask.get();
   std::vector<int64_t> sizes = broadcast_sizes(x->sizes(), mask->sizes(), c.name());
   if (c.out) {
     require_broadcast(c.name(), x, mask, c.out);
@@ -248,7 +249,7 @@ std::span<const Row> compare_rows() {
        .forward = masked_fill_forward,
        .backward =
            [](Backward& b) {
-             if (b.needs(0)) b.set(0, call<"masked_fill">(b.grad(), b.value(1), 0));
+             if (b.needs(0)) b.set(0, call<"masked_fill">(b.grad(), paired_with(b.grad(), b.value(1)), 0));
            },
        .uses = {in(1)},
        .flags = kInPlace},

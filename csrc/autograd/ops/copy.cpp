@@ -47,12 +47,7 @@ Outputs copy_forward(Call& c) {
   if (fits) {
     copy_into(dst, src);
   } else if (src->numel == dst->numel) {
-    if (broadcast &&
-        PyErr_WarnEx(PyExc_UserWarning,
-                     "self and other not broadcastable, but have the same number of elements.  Falling back to "
-                     "deprecated pointwise behavior.",
-                     1) < 0)
-      throw PyError();
+    if (broadcast) warn_of_pairing("self and other");
     PyRef<Tensor> flat = contiguous(src);
     PyRef<Tensor> shaped = new_tensor_on(flat->storage.copy(), flat->dtype, dst->sizes(), {}, flat->offset);
     copy_into(dst, shaped.get());

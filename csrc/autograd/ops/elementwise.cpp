@@ -42,34 +42,8 @@ PyRef<Tensor> apply_ufunc(NumpyFunction& f, std::initializer_list<PyObject*> ope
   return out ? PyRef<Tensor>::borrow(out) : tensor_from_result(std::move(result));
 }
 
-namespace {
-
-bool broadcastable(Dims a, Dims b) {
-  for (int i = 1; i <= a.n && i <= b.n; ++i) {
-    int64_t x = a[a.n - i], y = b[b.n - i];
-    if (x != y && x != 1 && y != 1) return false;
-  }
-  return true;
-}
-
-// `b` in the size of `a`, with the era's warning, where the two have equally many elements and do not broadcast.
-PyRef<Tensor> paired(PyObject* a, PyObject* b) {
-  if (!is_tensor(a) || !is_tensor(b)) return {};
-  Tensor *x = as_tensor(a), *y = as_tensor(b);
-  if (x->numel != y->numel || broadcastable(x->sizes(), y->sizes())) return {};
-  if (PyErr_WarnEx(PyExc_UserWarning,
-                   "self and other not broadcastable, but have the same number of elements.  Falling back to "
-                   "deprecated pointwise behavior.",
-                   1) < 0)
-    throw PyError();
-  PyRef<Tensor> flat = contiguous(y);
-  return new_tensor_on(flat->storage.copy(), flat->dtype, x->sizes(), {}, flat->offset);
-}
-
-}  // namespace
-
 PyRef<Tensor> apply_binary(const char* name, NumpyFunction& f, PyObject* a, PyObject* b, Tensor* out) {
-  PyRef<Tensor> other = paired(a, b);
+  PyRef<Tensor> other = paired(a, b, out);
   if (other) b = other.object();
   require_broadcast(name, a, b, out);
   return apply_ufunc(f, {a, b}, out);
@@ -143,13 +117,6 @@ PyRef<Tensor> loop_operand(Tensor* t, DType dtype, Dims sizes) {
 Value zeros_like(const Value& g) {
   if (!is_variable(g.object())) return Value(new_zeros(g.dtype(), g.sizes()));
   return call<"zeros_of">(g, std::vector<int64_t>(g.sizes().begin(), g.sizes().end()));
-}
-
-Value paired_with(const Value& g, const Value& v) {
-  if (v.is_constant()) return v;
-  Dims a = g.sizes(), b = v.sizes();
-  if (a == b || g.tensor()->numel != v.tensor()->numel || broadcastable(a, b)) return v;
-  return call<"reshape">(v, std::vector<int64_t>(a.begin(), a.end()));
 }
 
 Value constant_beside(const Value& x, PyRef<Tensor> t) {
@@ -248,12 +215,13 @@ PyRef<Tensor> binary(const char* name, BinaryKind kind, NumpyFunction& f, PyObje
     }
   }
   if (form != Form::None) {
+    if (form != Form::Same && broadcast_warning) paired(a, b);
     if (out) require_writable(out, name);
     PyRef<Tensor> result = type == DType::Float ? binary_loop<float>(kind, x, y, number, form, out)
                                                 : binary_loop<double>(kind, x, y, number, form, out);
     if (result) return result;
   }
-  if (PyRef<Tensor> other = paired(a, b)) return binary(name, kind, f, a, other.get(), out);
+  if (PyRef<Tensor> other = paired(a, b, out)) return binary(name, kind, f, a, other.get(), out);
   require_broadcast(name, a, b, out);
   return apply_ufunc(f, {a, b}, out);
 }

@@ -7,6 +7,7 @@
 
 #include <initializer_list>
 
+#include "autograd/ops/backcompat.h"
 #include "autograd/ops/op.h"
 #include "tensor/kernels/elementwise.h"
 #include "utils/numpy_api.h"
@@ -30,8 +31,8 @@ class NumpyFunction {
 // ---- rung 2 -------------------------------------------------------------------------------------------------------
 // A ufunc on Tensors and constants. The result is a new contiguous tensor, or `out`, if that is of a floating type.
 PyRef<Tensor> apply_ufunc(NumpyFunction& f, std::initializer_list<PyObject*> operands, Tensor* out = nullptr);
-// A ufunc of two operands that broadcast; tensors that do not, but have as many elements, are paired in order with a
-// UserWarning, as the era did. RuntimeError where neither holds; in place the result must have the size of `out`.
+// A ufunc of two operands that broadcast or are paired (Note [Pairing]). RuntimeError where neither holds; in place the
+// result must have the size of `out`.
 PyRef<Tensor> apply_binary(const char* name, NumpyFunction& f, PyObject* a, PyObject* b, Tensor* out = nullptr);
 // Any callable of NumPy on positional arguments and a keyword dict (may be nullptr); a new reference.
 PyRef<> call_numpy(PyObject* f, std::initializer_list<PyObject*> arguments, PyObject* keywords = nullptr);
@@ -70,8 +71,6 @@ inline void with_elements(Tensor* t, F&& f) {
 }
 // A zero gradient for a tensor argument like `g`.
 Value zeros_like(const Value& g);
-// `v` in the size of `g` where the forward paired their elements in order (see apply_binary), else as it is.
-Value paired_with(const Value& g, const Value& v);
 // A tensor as an operand beside `x`: a Variable if `x` is one.
 Value constant_beside(const Value& x, PyRef<Tensor> t);
 // condition ? a : b for Values.

@@ -100,8 +100,8 @@ void extremum_backward(Backward& b, bool largest) {
   Value dim = b.value(1);
   if (!dim.is_constant()) {
     // Elementwise: as maximum and minimum.
-    Value x = b.value(0), g = b.grad(), half = g * 0.5, tie = call<"eq">(x, dim);
-    Value wins = largest ? call<"gt">(x, dim) : call<"lt">(x, dim);
+    Value x = b.value(0), g = b.grad(), y = paired_with(g, dim), half = g * 0.5, tie = call<"eq">(x, y);
+    Value wins = largest ? call<"gt">(x, y) : call<"lt">(x, y);
     if (b.needs(0)) b.set(0, select(tie, half, select(wins, g, 0)));
     if (b.needs(1)) b.set(1, select(tie, half, select(wins, 0, g)));
     return;

@@ -2,6 +2,7 @@
 //
 // Reading and adding at the same positions are each other's gradient; a write's gradient is zero at the written
 // positions for the tensor written to, and what was read there for the value.
+#include "autograd/ops/backcompat.h"
 #include "autograd/ops/op.h"
 #include "autograd/ops/types.h"
 #include "tensor/index_kernels.h"
@@ -204,22 +205,25 @@ void scatter_add_backward(Backward& b) {
 
 Outputs masked_select_forward(Call& c) {
   Tensor *self = c.tensor(0), *mask = c.tensor(1);
+  PyRef<Tensor> paired_mask = paired(self, mask, false, "self and mask");
+  if (paired_mask) mask = paired_mask.get();
   Sizes sizes = broadcast_sizes(self->sizes(), mask->sizes(), c.name());
   PyRef<Tensor> full_mask = expand_mask(mask, sizes, c.name());
   return masked_select(views::expand(self, sizes).get(), full_mask.get());
 }
 void masked_select_backward(Backward& b) {
   Value mask = b.value(1);
-  Sizes sizes = broadcast_sizes(b.sizes(0), mask.sizes(), "masked_select");
-  b.set(0, call<"masked_scatter">(zeros(b, sizes), mask, b.grad()));
+  Sizes sizes = paired_sizes("masked_select", b.sizes(0), mask.sizes());
+  b.set(0, call<"masked_scatter">(zeros(b, sizes), paired_to(sizes, mask), b.grad()));
 }
 
 Outputs masked_scatter_forward(Call& c) {
-  PyRef<Tensor> mask = expand_mask(c.tensor(1), c.tensor(0)->sizes(), c.name());
+  PyRef<Tensor> paired_mask = paired(c.args[0], c.args[1], true, "self and mask");
+  PyRef<Tensor> mask = expand_mask(paired_mask ? paired_mask.get() : c.tensor(1), c.tensor(0)->sizes(), c.name());
   return written(c, c.tensor(2), [&](Tensor* t) { masked_scatter(t, mask.get(), c.tensor(2), c.name()); });
 }
 void masked_scatter_backward(Backward& b) {
-  Value mask = b.value(1);
+  Value mask = paired_with(b.grad(), b.value(1));
   if (b.needs(0)) b.set(0, call<"masked_fill">(b.grad(), mask, 0));
   if (b.needs(2)) {
     Sizes sizes = b.sizes(2);

@@ -123,10 +123,12 @@ std::unique_ptr<Op> make_op(const Row& row, size_t index) {
   op->display_name = row.display_name ? row.display_name : display_name(op->name);
   op->in_place_name = op->name + "_";
   op->params = parse_parameters(row);
-  op->self_index = op->list_index = -1;
+  op->self_index = op->list_index = op->dim_index = op->keepdim_index = -1;
   for (int i = 0; i < static_cast<int>(op->params.size()); ++i) {
     const Param& p = op->params[static_cast<size_t>(i)];
     if (p.name == "self") op->self_index = i;
+    if (p.name == "dim") op->dim_index = i;
+    if (p.name == "keepdim") op->keepdim_index = i;
     if (p.kind == Kind::TensorList && op->list_index >= 0) bad_signature(row, "two lists of tensors");
     if (p.kind == Kind::TensorList) op->list_index = i;
     if (is_tensor_kind(p.kind)) op->tensor_mask |= 1u << i;

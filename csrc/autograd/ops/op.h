@@ -196,6 +196,7 @@ struct Op {
   std::vector<Param> params;
   int self_index;                 // of the parameter called self; -1 if there is none
   int list_index;                 // of the Tensor[] parameter; -1
+  int dim_index, keepdim_index;   // of the parameters called dim and keepdim; -1
   uint32_t tensor_mask;           // parameters of a tensor kind
   uint32_t no_number_mask;        // those of them that a number cannot stand for
   uint32_t default_mask;          // constant parameters with a default that some gradient uses

@@ -1,6 +1,7 @@
 #include "autograd/ops/parse.h"
 #include "autograd/observer.h"
-
+#include "autograd/ops/backcompat.h"
+#include "tensor/python_tensor.h"
 #include "utils/numpy_api.h"
 
 namespace torchlite {
@@ -9,13 +10,43 @@ namespace {
 
 bool is_exact_number(PyObject* o) { return PyFloat_CheckExact(o) || PyLong_CheckExact(o) || PyBool_Check(o); }
 
-[[noreturn]] void bad_kind(const Op& op, const Param& p, const char* expected, PyObject* got) {
-  type_error("%s: argument '%s' must be %s%s, not %.100s", op.name.c_str(), p.name.c_str(), expected,
-             p.optional ? " or None" : "", type_name(got));
+// Thrown where the arguments of a call do not fit the signature; says why.
+struct InvalidCall {
+  std::string why;
+};
+
+std::string name_of(PyObject* o) { return is_tensor(o) ? class_name(Py_TYPE(o)) : type_name(o); }
+
+[[noreturn]] void bad_kind(const Param& p, const char* expected, PyObject* got) {
+  throw InvalidCall{"argument '" + p.name + "' must be " + expected + (p.optional ? " or None" : "") + ", not " +
+                    name_of(got)};
+}
+
+[[noreturn]] void bad_element(const Param& p, Py_ssize_t k, const char* expected, PyObject* got) {
+  throw InvalidCall{"element " + std::to_string(k) + " of argument '" + p.name + "' must be " + expected + ", not " +
+                    name_of(got)};
+}
+
+// The era's text, which lists the types that were given, and why they do not fit.
+[[noreturn]] void invalid_call(const Op& op, PyObject* const* args, Py_ssize_t n, PyObject* kwnames,
+                               const std::string& why) {
+  std::string got;
+  Py_ssize_t n_keywords = kwnames ? PyTuple_GET_SIZE(kwnames) : 0;
+  for (Py_ssize_t k = 0; k < n + n_keywords; ++k) {
+    if (k) got += ", ";
+    if (k >= n) {
+      const char* name = PyUnicode_AsUTF8(PyTuple_GET_ITEM(kwnames, k - n));
+      if (!name) throw PyError();
+      got += std::string(name) + "=";
+    }
+    got += name_of(args[k]);
+  }
+  type_error("%s received an invalid combination of arguments - got (%s), but expected one of: %s (%s)",
+             op.name.c_str(), got.c_str(), op.row->signature, why.c_str());
 }
 
 // Argument of parameter `p`, borrowed or kept alive by `owned`.
-PyObject* convert(const Op& op, const Param& p, PyObject* a, PyRef<>& owned) {
+PyObject* convert(const Param& p, PyObject* a, PyRef<>& owned) {
   if (a == Py_None && p.optional) return a;
   switch (p.kind) {
     case Kind::Tensor:
@@ -27,17 +58,14 @@ PyObject* convert(const Op& op, const Param& p, PyObject* a, PyRef<>& owned) {
         owned = as_operand(a);
         return owned.get();
       }
-      bad_kind(op, p, scalar ? "a Variable, a tensor or a number" : "a Variable or a tensor", a);
+      bad_kind(p, scalar ? "a Variable, a tensor or a number" : "a Variable or a tensor", a);
     }
     case Kind::TensorList: {
-      if (is_variable(a) || is_tensor(a) || !PySequence_Check(a))
-        bad_kind(op, p, "a sequence of Variables or tensors", a);
+      if (is_variable(a) || is_tensor(a) || !PySequence_Check(a)) bad_kind(p, "a sequence of Variables or tensors", a);
       owned = check(PySequence_Tuple(a));
       for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(owned.get()); ++k) {
         PyObject* item = PyTuple_GET_ITEM(owned.get(), k);
-        if (!is_variable(item) && !is_tensor(item))
-          type_error("%s: element %zd of argument '%s' must be a Variable or a tensor, not %.100s", op.name.c_str(), k,
-                     p.name.c_str(), type_name(item));
+        if (!is_variable(item) && !is_tensor(item)) bad_element(p, k, "a Variable or a tensor", item);
       }
       return owned.get();
     }
@@ -45,56 +73,38 @@ PyObject* convert(const Op& op, const Param& p, PyObject* a, PyRef<>& owned) {
       if (is_exact_number(a)) return a;
       if (is_variable(a) || is_tensor(a) ||
           !(PyNumber_Check(a) && (PyFloat_Check(a) || PyArray_CheckScalar(a) || PyIndex_Check(a))))
-        bad_kind(op, p, "a number", a);
+        bad_kind(p, "a number", a);
       owned = check(PyIndex_Check(a) ? PyNumber_Index(a) : PyNumber_Float(a));
       return owned.get();
     case Kind::Int:
       if (PyLong_CheckExact(a)) return a;
-      if (!PyIndex_Check(a)) bad_kind(op, p, "an int", a);
+      if (!PyIndex_Check(a)) bad_kind(p, "an int", a);
       owned = check(PyNumber_Index(a));
       return owned.get();
     case Kind::Ints:
-      if (!PyIndex_Check(a) && !PyTuple_Check(a) && !PyList_Check(a))
-        bad_kind(op, p, "an int or a sequence of ints", a);
+      if (!PyIndex_Check(a) && !PyTuple_Check(a) && !PyList_Check(a)) bad_kind(p, "an int or a sequence of ints", a);
       if (!PyIndex_Check(a)) {
         owned = check(PySequence_Tuple(a));
         for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(owned.get()); ++k)
           if (PyObject* item = PyTuple_GET_ITEM(owned.get(), k); !PyIndex_Check(item))
-            type_error("%s: element %zd of argument '%s' must be an int, not %.100s", op.name.c_str(), k,
-                       p.name.c_str(), type_name(item));
+            bad_element(p, k, "an int", item);
         a = owned.get();
       }
       owned = int_tuple(parse_dims(a));
       return owned.get();
     case Kind::Bool:
       if (PyBool_Check(a)) return a;
-      if (!PyIndex_Check(a) && !PyArray_IsScalar(a, Bool)) bad_kind(op, p, "a bool", a);
+      if (!PyIndex_Check(a) && !PyArray_IsScalar(a, Bool)) bad_kind(p, "a bool", a);
       return check(PyObject_IsTrue(a)) ? Py_True : Py_False;
     case Kind::Str:
-      if (!PyUnicode_Check(a)) bad_kind(op, p, "a str", a);
+      if (!PyUnicode_Check(a)) bad_kind(p, "a str", a);
       return a;
     case Kind::Any: return a;
   }
   return a;
 }
 
-[[noreturn]] void wrong_count(const Op& op, Py_ssize_t n) {
-  type_error("%s received an invalid combination of arguments - got %zd positional ones, but expected one of: %s",
-             op.name.c_str(), n, op.row->signature);
-}
-
-}  // namespace
-
-PyRef<> as_operand(PyObject* o) {
-  if (is_exact_number(o) || is_variable(o) || is_tensor(o)) return PyRef<>::borrow(o);
-  if (PyArray_Check(o)) return tensor_from_numpy(o);
-  if (PyArray_CheckScalar(o)) return tensor_from_result(PyRef<>::borrow(o));
-  if (PyFloat_Check(o)) return check(PyNumber_Float(o));
-  if (PyLong_Check(o)) return check(PyNumber_Index(o));
-  return {};
-}
-
-void parse_args(const Op& op, PyObject* self, PyObject* const* args, Py_ssize_t n, PyObject* kwnames, ParsedArgs& out) {
+void parse(const Op& op, PyObject* self, PyObject* const* args, Py_ssize_t n, PyObject* kwnames, ParsedArgs& out) {
   int total = static_cast<int>(op.params.size());
   PyObject* given[kMaxParams] = {};
   int self_index = -1;
@@ -109,9 +119,12 @@ void parse_args(const Op& op, PyObject* self, PyObject* const* args, Py_ssize_t 
     int at = -1;
     for (int i = 0; i < total; ++i)
       if (PyUnicode_CompareWithASCIIString(name, op.params[static_cast<size_t>(i)].name.c_str()) == 0) at = i;
-    if (at < 0)
-      type_error("%s got an unexpected keyword argument '%U'; expected: %s", op.name.c_str(), name, op.row->signature);
-    if (given[at]) type_error("%s got multiple values for argument '%U'", op.name.c_str(), name);
+    if (at < 0 || given[at]) {
+      const char* text = PyUnicode_AsUTF8(name);
+      if (!text) throw PyError();
+      throw InvalidCall{(at < 0 ? "unexpected keyword argument '" : "multiple values for argument '") +
+                        std::string(text) + "'"};
+    }
     given[at] = args[n + k];
   }
   int required = 0, open = 0;
@@ -137,7 +150,15 @@ void parse_args(const Op& op, PyObject* self, PyObject* const* args, Py_ssize_t 
     if (p.default_value) --spare;
     given[i] = args[used++];
   }
-  if (used != n) wrong_count(op, n + (self ? 1 : 0));
+  if (used != n)
+    throw InvalidCall{std::to_string(n) + " positional arguments, but " + std::to_string(open) + " can be given"};
+  if (op.keepdim_index >= 0) {
+    // The era's Variables had None for it, which they did not hand on.
+    if (given[op.keepdim_index] == Py_None) given[op.keepdim_index] = nullptr;
+    PyObject* dim = op.dim_index >= 0 ? given[op.dim_index] : nullptr;
+    if (keepdim_warning && !given[op.keepdim_index] && dim && dim != Py_None && !is_variable(dim) && !is_tensor(dim))
+      warn_of_keepdim(op.name.c_str());
+  }
   bool any_variable = false;
   for (int i = 0; i < total; ++i) {
     const Param& p = op.params[static_cast<size_t>(i)];
@@ -150,13 +171,12 @@ void parse_args(const Op& op, PyObject* self, PyObject* const* args, Py_ssize_t 
           out.values[i] = out.owned[i].get();
           continue;
         }
-        type_error("%s received an invalid combination of arguments - argument '%s' is missing; expected: %s",
-                   op.name.c_str(), p.name.c_str(), op.row->signature);
+        throw InvalidCall{"argument '" + p.name + "' is missing"};
       }
       out.values[i] = p.default_value.get();
       continue;
     }
-    out.values[i] = convert(op, p, given[i], out.owned[i]);
+    out.values[i] = convert(p, given[i], out.owned[i]);
     any_variable = any_variable || is_variable(out.values[i]);
   }
   // An array among Variables is a constant of the graph.
@@ -166,6 +186,25 @@ void parse_args(const Op& op, PyObject* self, PyObject* const* args, Py_ssize_t 
         out.owned[i] = new_constant(std::move(out.owned[i]).cast<Tensor>());
         out.values[i] = out.owned[i].get();
       }
+}
+
+}  // namespace
+
+PyRef<> as_operand(PyObject* o) {
+  if (is_exact_number(o) || is_variable(o) || is_tensor(o)) return PyRef<>::borrow(o);
+  if (PyArray_Check(o)) return tensor_from_numpy(o);
+  if (PyArray_CheckScalar(o)) return tensor_from_result(PyRef<>::borrow(o));
+  if (PyFloat_Check(o)) return check(PyNumber_Float(o));
+  if (PyLong_Check(o)) return check(PyNumber_Index(o));
+  return {};
+}
+
+void parse_args(const Op& op, PyObject* self, PyObject* const* args, Py_ssize_t n, PyObject* kwnames, ParsedArgs& out) {
+  try {
+    parse(op, self, args, n, kwnames, out);
+  } catch (const InvalidCall& e) {
+    invalid_call(op, args, n, kwnames, e.why);
+  }
 }
 
 }  // namespace torchlite

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "autograd/ops/backcompat.h"
 #include "utils/numpy_api.h"
 
 namespace torchlite {
@@ -11,14 +12,6 @@ namespace {
 using Sizes = std::vector<int64_t>;
 
 bool same_size(const TypeInfo& a, const TypeInfo& b) { return a.dims() == b.dims(); }
-
-bool broadcastable(Dims a, Dims b) {
-  for (int i = 1; i <= a.n && i <= b.n; ++i) {
-    int64_t x = a[a.n - i], y = b[b.n - i];
-    if (x != y && x != 1 && y != 1) return false;
-  }
-  return true;
-}
 
 // The exact number 1, with which a scaling is left out.
 bool is_one(PyObject* o) {
@@ -81,12 +74,6 @@ Operand promote(const Operand& a, const Operand& b) {
 }
 
 Sizes sizes_of(const TypeCall& c, int i) { return c.is_tensor(i) ? c.type(i).sizes : Sizes{}; }
-
-// The broadcast of `a` and `b`, with the era's rule for sizes of equally many elements.
-Sizes paired_sizes(const char* name, const Sizes& a, const Sizes& b) {
-  if (!broadcastable(a, b) && Dims(a).product() == Dims(b).product()) return a;
-  return broadcast_sizes(a, b, name);
-}
 
 }  // namespace
 
@@ -221,9 +208,7 @@ TypeInfos where(TypeCall& c) {
   return c.result(promote(c, 1, 2), std::move(sizes));
 }
 
-TypeInfos masked_fill(TypeCall& c) {
-  return c.result(c.type(0).dtype, broadcast_sizes(c.sizes(0), c.sizes(1), c.name()));
-}
+TypeInfos masked_fill(TypeCall& c) { return c.result(c.type(0).dtype, paired_sizes(c.name(), c.sizes(0), c.sizes(1))); }
 
 TypeInfos clamp(TypeCall& c) {
   if (c.is_none(1) && c.is_none(2)) value_error("clamp requires specifying at least one of min and max arguments");

@@ -1,6 +1,7 @@
 // Type rules of views, of copies of other sizes, and of what keys, index tensors and masks name.
 #include <algorithm>
 
+#include "autograd/ops/backcompat.h"
 #include "autograd/ops/types.h"
 #include "tensor/views.h"
 
@@ -433,7 +434,7 @@ TypeInfos scatter(TypeCall& c) {
 TypeInfos masked_select(TypeCall& c) {
   if (c.type(1).dtype != DType::Byte)
     type_error("%s: expected a mask of type Byte, but got %s", c.name(), info(c.type(1).dtype).name);
-  broadcast_sizes(c.sizes(0), c.sizes(1), c.name());
+  paired_sizes(c.name(), c.sizes(0), c.sizes(1));
   return of_self(c, {kOpenSize});
 }
 
@@ -441,8 +442,7 @@ TypeInfos masked_scatter(TypeCall& c) {
   if (c.type(1).dtype != DType::Byte)
     type_error("%s: expected a mask of type Byte, but got %s", c.name(), info(c.type(1).dtype).name);
   require_source_type(c, 2);
-  Sizes joint = broadcast_sizes(c.sizes(1), c.sizes(0), c.name());
-  if (joint != c.type(0).sizes)
+  if (!expands_to(c.sizes(1), c.sizes(0)) && c.sizes(0).product() != c.sizes(1).product())
     runtime_error("%s: a mask of size %s does not broadcast to the size of self, %s", c.name(),
                   format_dims(c.sizes(1)).c_str(), format_dims(c.sizes(0)).c_str());
   return {c.type(0)};
