@@ -7,7 +7,7 @@ pytestmark = pytest.mark.no_leak_check(reason="the work is done in another proce
 
 MODULES = [
     "autograd", "autograd.variable", "autograd.function", "autograd.gradcheck", "autograd.ir", "nn", "nn.functional",
-    "nn.init", "optim", "utils", "utils.hooks", "backends", "backends.cudnn", "multiprocessing",
+    "nn.init", "optim", "utils", "utils.hooks", "utils.data", "backends", "backends.cudnn", "multiprocessing",
     "distributed", "sparse", "_C", "_six", "_utils", "jit",
 ]  # fmt: skip
 
@@ -31,7 +31,7 @@ def test_every_module_is_one_object_whichever_name_comes_first():
 def test_no_file_is_executed_under_two_names():
     installed("""
         import sys
-        import torch.nn.functional, torch.optim, torch.jit
+        import torch.nn.functional, torch.optim, torch.jit, torch.utils.data
         files = [m.__file__ for m in {id(m): m for n, m in sys.modules.items() if n.startswith("torch")}.values()
                  if getattr(m, "__file__", None)]
         assert len(files) == len(set(files))

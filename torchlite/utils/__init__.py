@@ -1,12 +1,14 @@
-"""Helpers that the rest of the package shares; see `torchlite.utils.hooks`."""
+"""Helpers that the rest of the package shares, and those for programs: loading data, training, compatibility."""
 
 from __future__ import annotations
 
 import importlib
 from typing import Any
 
+_MODULES = {"backcompat", "data", "hooks", "typename"}
+
 
 def __getattr__(name: str) -> Any:
-    if name == "backcompat":
+    if name in _MODULES:
         return importlib.import_module(f"{__name__}.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
