@@ -499,8 +499,8 @@ def test_jacobians_of_a_product():
     output = x * y
     analytical = gradients.get_analytical_jacobian((x, y), output)[0]
     expected = torch.diag(y.data)
-    same_values(numerical[0], expected, 1e-6)
-    same_values(analytical[0], expected)
+    same_values(numerical[0].double(), expected, 1e-6)
+    same_values(analytical[0].double(), expected)
 
 
 def test_tensors_and_variables_are_found_in_nested_inputs():

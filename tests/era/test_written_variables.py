@@ -399,9 +399,9 @@ def test_unequal_sizes_of_the_same_number_of_elements_are_paired_in_order():
         x, b = leaf(4, 6), Variable(torch.rand(12, 2).double() + 0.5, requires_grad=True)
         with pytest.warns(UserWarning, match="not broadcastable"):
             y = operation(x, b)
+            y.backward(ones(4, 6))
         assert y.size() == torch.Size([4, 6])
         same_values(y.data, operation(x.data, b.data.view(4, 6)))
-        y.backward(ones(4, 6))
         assert x.grad.size() == x.size() and b.grad.size() == b.size()
 
 
