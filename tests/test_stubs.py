@@ -74,7 +74,7 @@ def test_the_stub_of_the_package_names_what_the_package_holds():
     lazy = torchlite._LAZY | {name for names in torchlite._LAZY_NAMES.values() for name in names}
     absent = {name for name in lazy if name == "cuda" and importlib.util.find_spec("torchlite.cuda") is None}
     helpers = {"_Array", "_bool", "_float", "_int", "_str", "_X"}
-    private = {"_LAZY", "_LAZY_NAMES", "_arrays", "_factories", "_ops", "_ordering", "Any", "annotations", "importlib",
+    private = {"_LAZY", "_LAZY_NAMES", "_arrays", "_factories", "_ops", "Any", "annotations", "importlib",
                "version"}
     real = {name for name in vars(torchlite) if not name.startswith("__")} | lazy | {"__version__"}
     assert sorted(names - helpers - real) == [], "only in the stub"

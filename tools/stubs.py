@@ -30,6 +30,10 @@ KINDS = {
     "any": "Any",
 }
 OPERATORS = "add sub mul truediv mod pow matmul and or xor lshift rshift".split()
+# Results of tensor methods that are LongTensors whatever self is.
+TENSOR_RESULTS = {
+    **dict.fromkeys(("sort", "topk", "kthvalue", "mode"), "tuple[Self, LongTensor]"), "nonzero": "LongTensor",
+}
 COMPARISONS = {"eq", "ne", "lt", "le", "gt", "ge", "all", "any"}
 
 
@@ -65,7 +69,9 @@ def arguments(op: Any, data: str, element: str, method: bool) -> str:
 def result_type(op: Any, one: str, known_number: bool) -> str:
     if known_number and op.reduces_to_number:
         return "Any"
-    if op.name in ("max", "min"):  # with `dim` a pair, without a single result
+    if one == "_TensorBase" and op.name in TENSOR_RESULTS:
+        return TENSOR_RESULTS[op.name]
+    if op.name in ("max", "min", "median"):  # with `dim` a pair, without a single result
         return "Any"
     return one if op.outputs == 1 else "tuple[" + ", ".join([one] * op.outputs) + "]"
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from torchlite import _C, _ordering
+from torchlite import _C
 
 __all__ = ["set_printoptions"]
 
@@ -365,6 +365,5 @@ def is_shared(self: Any) -> bool:
 _C._add_tensor_methods({
     f.__name__: f
     for f in (_format, __format__, __reduce_ex__, __deepcopy__, __copy__, __array__, __array_ufunc__,
-              __array_function__, tolist, apply_, map_, cuda, is_pinned, is_shared, _sparse_mask,
-              *_ordering.METHODS)
+              __array_function__, tolist, apply_, map_, cuda, is_pinned, is_shared, _sparse_mask)
 } | {"copy": _contiguous_copy, "__cuda_array_interface__": property(_cuda_array_interface)})

@@ -81,4 +81,4 @@ def define_op(
     )
 
 
-from . import products  # noqa: E402, F401  (declares its rows)
+from . import order, products  # noqa: E402, F401  (declare their rows)

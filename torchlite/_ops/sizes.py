@@ -1,0 +1,40 @@
+"""Dimensions and sizes, as forwards and type rules both need them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+def axis_of(sizes: Sequence[int], dim: int) -> int:
+    """The dimension `dim` of a tensor of `sizes`, counted from the front; a 0-d tensor has the one dimension 0.
+
+    Raises:
+        RuntimeError: if it has no such dimension.
+    """
+    ndim = max(len(sizes), 1)
+    if not -ndim <= dim < ndim:
+        raise RuntimeError(
+            f"dimension out of range (expected to be in range of [{-ndim}, {ndim - 1}], but got {dim})"
+        )
+    return dim % ndim
+
+
+def length_of(sizes: Sequence[int], axis: int) -> int:
+    """How many elements a tensor of `sizes` has along `axis`."""
+    return sizes[axis] if sizes else 1
+
+
+def kept(sizes: Sequence[int], axis: int) -> tuple[int, ...]:
+    """`sizes` with 1 at `axis`."""
+    return (*sizes[:axis], 1, *sizes[axis + 1 :]) if sizes else (1,)
+
+
+def reduced(sizes: Sequence[int], axis: int, keepdim: bool) -> tuple[int, ...]:
+    """The sizes of a reduction along `axis`. The one dimension of a vector always stays."""
+    return kept(sizes, axis) if keepdim or len(sizes) <= 1 else (*sizes[:axis], *sizes[axis + 1 :])
+
+
+def require_elements(name: str, sizes: Sequence[int], axis: int) -> None:
+    """Raises RuntimeError if there is nothing along `axis`."""
+    if length_of(sizes, axis) == 0:
+        raise RuntimeError(f"{name}: dimension {axis} of a tensor of size {tuple(sizes)} has no elements")
