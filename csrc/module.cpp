@@ -4,6 +4,7 @@
 #include "autograd/function.h"
 #include "autograd/functions/accumulate_grad.h"
 #include "autograd/functions/basic_ops.h"
+#include "autograd/functions/forward_function.h"
 #include "autograd/ops/composite.h"
 #include "autograd/ops/op.h"
 #include "autograd/ops/sparse.h"
@@ -95,6 +96,7 @@ PyObject* init_module() {
   init_basic_ops(module.get(), functions.get());
   init_engine(module.get());
   init_ops(module.get(), functions.get());
+  init_forward_functions(functions.get());
   check(PyModule_AddFunctions(module.get(), composite_function_defs().data()));
   ir::init_ir(module.get());
   init_capi(module.get());

@@ -4,6 +4,7 @@
 //   OpNode          the backward of a row of the op table: edges and saved values lie behind the struct
 //   PyFunction      a Python Function's context (python_function.h)
 //   AccumulateGrad, Error, DelayedError, Identity ...   (functions/basic_ops.h)
+//   ConvNd, BatchNorm   called, never part of a graph (functions/forward_function.h)
 //
 // A node owns its next functions and what it saved; it never owns a Variable that it made. All references are visited
 // by tp_traverse. A node that needs no gradient keeps nothing but its type.
@@ -49,8 +50,8 @@ struct NodeExtra {
 };
 
 // The kinds of node; a node carries its kind in a byte instead of a pointer (a graph may have millions).
-enum class NodeKind : uint8_t { Op, Python, Accumulate, Identity, Error };
-inline constexpr int kNodeKinds = 5;
+enum class NodeKind : uint8_t { Op, Python, Accumulate, Identity, Error, Forward };
+inline constexpr int kNodeKinds = 6;
 
 // What a node does; one static table per kind of node.
 struct NodeClass {

@@ -10,7 +10,14 @@ from torchlite.autograd import Variable, no_grad
 functions = _C._functions
 
 
-@pytest.mark.parametrize("name", ["Error", "Identity", "Clone", "Contiguous", "AccumulateGrad"])
+INNER = [
+    "AccumulateGrad", "Add", "AddBackward", "BatchNormBackward", "BatchNormBackwardBackward", "Cat", "Clone",
+    "Contiguous", "ConvNdBackward", "ConvNdBackwardBackward", "Error", "Expand", "Identity", "Narrow", "Transpose",
+    "View",
+]
+
+
+@pytest.mark.parametrize("name", INNER)
 def test_inner_functions_cannot_be_constructed(name):
     with pytest.raises(RuntimeError, match="Cannot construct"):
         getattr(functions, name)()
@@ -48,6 +55,7 @@ def test_delayed_error_of_volatile_and_unrecorded_values():
     ("call", "error", "message"),
     [
         (lambda: functions.DelayedError(), RuntimeError, r"missing required arguments \(expected 1 got 0\)"),
+        (lambda: functions.DelayedError("a", "b"), RuntimeError, r"too many arguments \(expected 1 got 2\)"),
         (lambda: functions.DelayedError(3), RuntimeError, r"argument 0 \(msg\) must be bytes/str, not int"),
         (lambda: functions.DelayedError("m")(3), TypeError, "argument 0 is not a Variable"),
         (lambda: functions.DelayedError("m")(x=3), TypeError, "keyword arguments are not supported"),

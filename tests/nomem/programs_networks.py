@@ -98,6 +98,29 @@ def convolution(x):
     nn.functional.max_pool2d(nn.functional.conv2d(x, weight), 2).sum().backward()
 
 
+@program(lambda: Variable(FloatTensor(1, 1, 3).fill_(1), requires_grad=True))
+def transposed_convolution(x):
+    weight = Variable(FloatTensor(1, 1, 2).fill_(1), requires_grad=True)
+    bias = Variable(FloatTensor(1).fill_(1), requires_grad=True)
+    f = _C._functions.ConvNd((1,), (0,), (1,), True, (0,), 1, False, False)
+    nn.functional.avg_pool1d(f(x, weight, bias), 2).sum().backward()
+
+
+@program(lambda: Variable(FloatTensor([[1, 2], [3, 5]]), requires_grad=True))
+def batch_norm(x):
+    weight = Variable(FloatTensor(2).fill_(1), requires_grad=True)
+    mean, var = FloatTensor(2).fill_(0), FloatTensor(2).fill_(1)
+    y = nn.functional.batch_norm(x, mean, var, weight, None, True)
+    (g,) = grad([y.pow(2).sum()], [x], create_graph=True)
+    g.sum().backward()
+
+
+@program(lambda: Variable(FloatTensor([0.5, 0.25]), requires_grad=True))
+def binary_cross_entropy(x):
+    target = Variable(FloatTensor([0, 1]))
+    nn.functional.binary_cross_entropy(x, target).backward()
+
+
 @program(lambda: Variable(LongTensor([0, 1, 0])))
 def embedding(indices):
     weight = Variable(FloatTensor(3, 2).fill_(1), requires_grad=True)

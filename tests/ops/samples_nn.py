@@ -1,4 +1,4 @@
-"""Samples of the rows of networks: linear, embedding, dropout, softmax and the losses."""
+"""Samples of the rows of networks: linear, embedding, dropout, normalisation, softmax and the losses."""
 
 import numpy as np
 from samples import exactly, index, op, positive, real, sample
@@ -83,6 +83,44 @@ def averaged(f):
     return loss
 
 
+def channels(v, x):
+    return np.asarray(v, x.dtype).reshape(-1, *(1,) * (x.ndim - 2))
+
+
+def moments(x, mean, var, training):
+    """Mean and variance of each channel, from the batch or as given."""
+    axes = (0, *range(2, x.ndim))
+    return (x.mean(axes), x.var(axes)) if training else (mean, var)
+
+
+def batch_norm(x, weight=None, bias=None, mean=None, var=None, training=False, momentum=0.1, eps=1e-5):
+    used_mean, used_var = moments(x, mean, var, training)
+    y = (x - channels(used_mean, x)) / np.sqrt(channels(used_var, x) + x.dtype.type(eps))
+    y = y if weight is None else y * channels(weight, x)
+    return y if bias is None else y + channels(bias, x)
+
+
+def batch_norm_backward(g, x, weight, mean, var, training, eps):
+    axes = (0, *range(2, x.ndim))
+    used_mean, used_var = moments(x, mean, var, training)
+    inverse = 1 / np.sqrt(channels(used_var, x) + x.dtype.type(eps))
+    z = (x - channels(used_mean, x)) * inverse
+    dx = g
+    if training:
+        dx = g - g.mean(axes, keepdims=True)[0] - z * (g * z).mean(axes, keepdims=True)[0]
+    dx = dx * inverse if weight is None else dx * inverse * channels(weight, x)
+    return dx, (g * z).sum(axes), g.sum(axes)
+
+
+def cross_entropies(terms):
+    def loss(x, t, weight=None, size_average=True):
+        each = terms(x, t) * (1 if weight is None else np.asarray(weight, x.dtype))
+        return np.array([each.mean() if size_average else each.sum()], x.dtype)
+
+    return loss
+
+
+MEAN, VAR = exactly([0.5, -1.0, 0.25], "float64"), exactly([0.5, 2.0, 1.5], "float64")
 CLASSES = exactly([1, 0, 3], "int64")
 IGNORED = exactly([1, -1, 3], "int64")
 WEIGHT = exactly([0.5, 2.0, 1.0, 1.5], "float64")
@@ -177,5 +215,38 @@ SAMPLES = [
         sample(real(3, 4, low=-0.4, high=0.4), real(3, 4, low=-0.4, high=0.4)),
         sample(positive(3, low=2), real(3, high=0.5), False),
         reference=averaged(lambda d: np.where(abs(d) < 1, d * d / 2, abs(d) - 0.5)),
+    ),
+    op(
+        "batch_norm",
+        sample(real(5, 3), real(3), real(3), None, None, True),
+        sample(real(2, 3, 4), None, None, None, None, True, 0.1, 0.1),
+        sample(real(2, 3, 2, 3), real(3), None, None, None, True),
+        sample(real(2, 2, 2, 1, 3), real(2), real(2), None, None, True),
+        sample(real(4, 3), real(3), real(3), MEAN, VAR),
+        sample(real(2, 3, 2, 2), None, None, MEAN, VAR, False, 0.1, 0.01),
+        reference=batch_norm,
+    ),
+    op(
+        "batch_norm_backward",
+        sample(real(5, 3), real(5, 3), real(3), None, None, True, 1e-5),
+        sample(real(2, 3, 4), real(2, 3, 4), None, None, None, True, 0.1),
+        sample(real(2, 3, 2, 2), real(2, 3, 2, 2), real(3), None, None, True, 1e-5),
+        sample(real(4, 3), real(4, 3), real(3), MEAN, VAR, False, 1e-5),
+        sample(real(2, 3, 3), real(2, 3, 3), None, MEAN, VAR, False, 0.1),
+        reference=batch_norm_backward,
+    ),
+    op(
+        "binary_cross_entropy",
+        sample(real(3, 4, low=0.1, high=0.9), real(3, 4, low=0.1, high=0.9)),
+        sample(real(5, low=0.1, high=0.9), real(5, low=0.1, high=0.9), None, False),
+        sample(real(3, 4, low=0.1, high=0.9), real(3, 4, low=0.1, high=0.9), WEIGHT),
+        reference=cross_entropies(lambda x, t: -t * np.log(x) - (1 - t) * np.log(1 - x)),
+    ),
+    op(
+        "binary_cross_entropy_with_logits",
+        sample(real(3, 4, high=3), real(3, 4, low=0.1, high=0.9)),
+        sample(real(5), real(5, low=0.1, high=0.9), None, False),
+        sample(real(3, 4), real(3, 4, low=0.1, high=0.9), WEIGHT, False),
+        reference=cross_entropies(lambda x, t: np.maximum(x, 0) - x * t + np.log1p(np.exp(-abs(x)))),
     ),
 ]

@@ -3,11 +3,24 @@
 Those without anything to add are the operations themselves, so that calling them costs nothing extra.
 """
 
+import warnings
+
 from torchlite import _C
 from torchlite.autograd import Variable
 
 __all__ = [
+    "avg_pool1d",
+    "avg_pool2d",
+    "avg_pool3d",
+    "batch_norm",
+    "binary_cross_entropy",
+    "binary_cross_entropy_with_logits",
+    "conv1d",
     "conv2d",
+    "conv3d",
+    "conv_transpose1d",
+    "conv_transpose2d",
+    "conv_transpose3d",
     "cross_entropy",
     "dropout",
     "elu",
@@ -16,7 +29,9 @@ __all__ = [
     "leaky_relu",
     "linear",
     "log_softmax",
+    "max_pool1d",
     "max_pool2d",
+    "max_pool3d",
     "mse_loss",
     "nll_loss",
     "relu",
@@ -28,7 +43,6 @@ __all__ = [
 
 _op = _C._find_op
 
-conv2d = _op("conv2d")
 linear = _op("linear")
 sigmoid = _op("sigmoid")
 softplus = _op("softplus")
@@ -37,19 +51,120 @@ mse_loss = _op("mse_loss")
 l1_loss = _op("l1_loss")
 
 _embedding, _dropout = _op("embedding"), _op("dropout")
-_max_pool2d = _op("max_pool2d")
+_conv_nd, _max_pool_nd, _avg_pool_nd = _op("conv_nd"), _op("max_pool_nd"), _op("avg_pool_nd")
 _relu, _leaky_relu, _elu = _op("relu"), _op("leaky_relu"), _op("elu")
 _softmax, _log_softmax = _op("softmax"), _op("log_softmax")
 _cross_entropy, _nll_loss = _op("cross_entropy"), _op("nll_loss")
+_bce, _bce_with_logits = _op("binary_cross_entropy"), _op("binary_cross_entropy_with_logits")
+
+
+# ---- convolution ----
+
+
+def _require_dim(input, ndim):
+    if input.dim() != ndim:
+        raise ValueError(f"Expected {ndim}D tensor as input, got {input.dim()}D tensor instead.")
+
+
+def conv1d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
+    """Cross-correlation of (N, C, L) with a weight (O, C / groups, l), plus bias (O,); see `nn.Conv1d`."""
+    _require_dim(input, 3)
+    return _conv_nd(input, weight, bias, stride, padding, dilation, False, 0, groups)
+
+
+def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
+    """Cross-correlation of (N, C, H, W) with a weight (O, C / groups, h, w), plus bias (O,); see `nn.Conv2d`."""
+    _require_dim(input, 4)
+    return _conv_nd(input, weight, bias, stride, padding, dilation, False, 0, groups)
+
+
+def conv3d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
+    """Cross-correlation of (N, C, D, H, W) with a weight (O, C / groups, d, h, w), plus bias (O,); see `nn.Conv3d`."""
+    _require_dim(input, 5)
+    return _conv_nd(input, weight, bias, stride, padding, dilation, False, 0, groups)
+
+
+def conv_transpose1d(input, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1):
+    """The gradient of `conv1d` for its input, of (N, C, L) by a weight (C, O / groups, l), plus bias (O,).
+
+    See `nn.ConvTranspose1d`.
+    """
+    _require_dim(input, 3)
+    return _conv_nd(input, weight, bias, stride, padding, dilation, True, output_padding, groups)
+
+
+def conv_transpose2d(input, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1):
+    """The gradient of `conv2d` for its input, of (N, C, H, W) by a weight (C, O / groups, h, w), plus bias (O,).
+
+    See `nn.ConvTranspose2d`.
+    """
+    _require_dim(input, 4)
+    return _conv_nd(input, weight, bias, stride, padding, dilation, True, output_padding, groups)
+
+
+def conv_transpose3d(input, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1):
+    """The gradient of `conv3d` for its input, of (N, C, D, H, W) by a weight (C, O / groups, d, h, w), plus bias (O,).
+
+    See `nn.ConvTranspose3d`.
+    """
+    _require_dim(input, 5)
+    return _conv_nd(input, weight, bias, stride, padding, dilation, True, output_padding, groups)
 
 
 # ---- pooling ----
 
 
+def max_pool1d(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False):
+    """Largest element under a window that moves over each row of (N, C, L); see `nn.MaxPool1d`."""
+    _require_dim(input, 3)
+    result = _max_pool_nd(input, kernel_size, stride, padding, dilation, ceil_mode)
+    return result if return_indices else result[0]
+
+
 def max_pool2d(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False):
     """Largest element under a window that moves over each plane of (N, C, H, W); see `nn.MaxPool2d`."""
-    result = _max_pool2d(input, kernel_size, stride, padding, dilation, ceil_mode)
+    _require_dim(input, 4)
+    result = _max_pool_nd(input, kernel_size, stride, padding, dilation, ceil_mode)
     return result if return_indices else result[0]
+
+
+def max_pool3d(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False):
+    """Largest element under a window that moves over each volume of (N, C, D, H, W); see `nn.MaxPool3d`."""
+    _require_dim(input, 5)
+    result = _max_pool_nd(input, kernel_size, stride, padding, dilation, ceil_mode)
+    return result if return_indices else result[0]
+
+
+def avg_pool1d(input, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True):
+    """Mean under a window that moves over each row of (N, C, L); see `nn.AvgPool1d`."""
+    if input.dim() != 3:
+        raise ValueError(f"expected 3D input (got {input.dim()} dimensions)")
+    return _avg_pool_nd(input, kernel_size, stride, padding, ceil_mode, count_include_pad)
+
+
+def avg_pool2d(input, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True):
+    """Mean under a window that moves over each plane of (N, C, H, W); see `nn.AvgPool2d`."""
+    _require_dim(input, 4)
+    return _avg_pool_nd(input, kernel_size, stride, padding, ceil_mode, count_include_pad)
+
+
+def avg_pool3d(input, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True):
+    """Mean under a window that moves over each volume of (N, C, D, H, W); see `nn.AvgPool3d`."""
+    _require_dim(input, 5)
+    return _avg_pool_nd(input, kernel_size, stride, padding, ceil_mode, count_include_pad)
+
+
+# ---- normalisation ----
+
+
+def batch_norm(input, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-5):
+    """(x - mean) / sqrt(var + eps) * weight + bias, for each channel of (N, C), (N, C, L) and so on to 5 dimensions.
+
+    While `training`, mean and variance are those of the batch, and `running_mean` and `running_var`, tensors (C) or
+    both None, become (1 - momentum) times themselves plus `momentum` times them (the variance unbiased). Otherwise they
+    are the running ones. ValueError for a batch of one value a channel in training.
+    """
+    return _C._functions.BatchNorm(running_mean, running_var, bool(training), momentum, eps, False)(input, weight, bias)
 
 
 # ---- activation ----
@@ -121,6 +236,11 @@ def embedding(input, embedding_matrix, max_norm=None, norm_type=2, scale_grad_by
 # ---- losses ----
 
 
+def _loss_weight(weight):
+    """The weights of a loss, a tensor or a Variable, as a Variable."""
+    return weight if weight is None or isinstance(weight, Variable) else Variable(weight)
+
+
 def nll_loss(input, target, weight=None, size_average=True, ignore_index=-100):
     """Negative log likelihood of the classes `target` (N or N, H, W integers) under log-probabilities `input`.
 
@@ -131,9 +251,7 @@ def nll_loss(input, target, weight=None, size_average=True, ignore_index=-100):
     ndim = input.dim()
     if ndim not in (2, 4):
         raise ValueError(f"Expected 2 or 4 dimensions (got {ndim})")
-    if weight is not None and not isinstance(weight, Variable):
-        weight = Variable(weight)
-    return _nll_loss(input, target, weight, size_average, ignore_index)
+    return _nll_loss(input, target, _loss_weight(weight), size_average, ignore_index)
 
 
 def cross_entropy(input, target, weight=None, size_average=True, ignore_index=-100):
@@ -141,6 +259,37 @@ def cross_entropy(input, target, weight=None, size_average=True, ignore_index=-1
     ndim = input.dim()
     if ndim not in (2, 4):
         raise ValueError(f"Expected 2 or 4 dimensions (got {ndim})")
-    if weight is not None and not isinstance(weight, Variable):
-        weight = Variable(weight)
-    return _cross_entropy(input, target, weight, size_average, ignore_index)
+    return _cross_entropy(input, target, _loss_weight(weight), size_average, ignore_index)
+
+
+def binary_cross_entropy(input, target, weight=None, size_average=True):
+    """Mean (or sum) of -(t log(x) + (1 - t) log(1 - x)) for probabilities `input` and targets in [0, 1], of shape (1,).
+
+    `weight`, a tensor or Variable that broadcasts to `input`, weighs the elements. A target of another size with as
+    many elements warns; ValueError for another number of elements.
+    """
+    if target.size() != input.size():
+        if target.nelement() != input.nelement():
+            raise ValueError(
+                f"Target and input must have the same number of elements. target nelement ({target.nelement()}) != "
+                f"input nelement ({input.nelement()})"
+            )
+        warnings.warn(
+            f"Using a target size ({tuple(target.size())}) that is different to the input size "
+            f"({tuple(input.size())}) is deprecated. Please ensure they have the same size.",
+            stacklevel=2,
+        )
+        target = target.contiguous().view(input.size())
+    return _bce(input, target, _loss_weight(weight), size_average)
+
+
+def binary_cross_entropy_with_logits(input, target, weight=None, size_average=True):
+    """`binary_cross_entropy(sigmoid(input), target, ...)` without overflow.
+
+    ValueError if the sizes of `target` and `input` differ.
+    """
+    if target.size() != input.size():
+        raise ValueError(
+            f"Target size ({tuple(target.size())}) must be the same as input size ({tuple(input.size())})"
+        )
+    return _bce_with_logits(input, target, _loss_weight(weight), size_average)

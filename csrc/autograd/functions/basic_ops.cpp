@@ -1,4 +1,6 @@
 #include "autograd/functions/basic_ops.h"
+
+#include "autograd/functions/forward_function.h"
 #include "utils/trashcan.h"
 
 namespace torchlite {
@@ -69,34 +71,20 @@ void basic_tp_dealloc(PyObject* o) {
 
 PyTypeObject* error_type();
 
-// DelayedError(message): one argument, str or bytes.
 PyObject* delayed_error_tp_new(PyTypeObject* type, PyObject* args, PyObject* keywords) {
   return guard([&]() -> PyObject* {
-    if (keywords && PyDict_GET_SIZE(keywords)) type_error("keyword arguments are not supported");
-    if (PyTuple_GET_SIZE(args) != 1)
-      runtime_error("missing required arguments (expected 1 got %zd)", PyTuple_GET_SIZE(args));
-    PyObject* message = PyTuple_GET_ITEM(args, 0);
-    if (!PyUnicode_Check(message) && !PyBytes_Check(message))
-      runtime_error("argument 0 (msg) must be bytes/str, not %.100s", type_name(message));
+    static constexpr ConstantKind kMessage[] = {{"msg", ConstantKind::Text}};
+    PyRef<> constants = parse_constants(kMessage, args, keywords);
     PyRef<BasicNode> self = make_basic(type, &error_class, 0, 0, false);
-    self->message = PyBytes_Check(message)
-                        ? check(PyUnicode_DecodeUTF8(PyBytes_AS_STRING(message), PyBytes_GET_SIZE(message), "replace"))
-                        : PyRef<>::borrow(message);
+    self->message = PyRef<>::borrow(PyTuple_GET_ITEM(constants.get(), 0));
     return self.release();
   });
 }
 
 PyObject* delayed_error_tp_call(PyObject* o, PyObject* args, PyObject* keywords) {
   return guard([&]() -> PyObject* {
-    if (keywords && PyDict_GET_SIZE(keywords)) type_error("keyword arguments are not supported");
-    size_t n = static_cast<size_t>(PyTuple_GET_SIZE(args));
-    std::vector<Variable*> inputs(n);
-    for (size_t i = 0; i < n; ++i) {
-      PyObject* v = PyTuple_GET_ITEM(args, static_cast<Py_ssize_t>(i));
-      if (v == Py_None) continue;
-      if (!is_variable(v)) type_error("argument %zu is not a Variable", i);
-      inputs[i] = as_variable(v);
-    }
+    std::vector<Variable*> inputs = parse_inputs(args, keywords);
+    size_t n = inputs.size();
     ResultKind kind = result_kind(inputs.data(), n);
     PyRef<BasicNode> error;
     if (kind.records) {
@@ -132,28 +120,6 @@ PyTypeObject Identity_Type = {
     .tp_base = &Node_Type,
 };
 
-PyTypeObject Clone_Type = {
-    .ob_base = PyVarObject_HEAD_INIT(nullptr, 0).tp_name = "torchlite._C._functions.Clone",
-    .tp_basicsize = sizeof(BasicNode),
-    .tp_dealloc = basic_tp_dealloc,
-    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
-    .tp_doc = "Copies its input; the result has grad_fn Identity.",
-    .tp_traverse = node_tp_traverse,
-    .tp_clear = node_tp_clear,
-    .tp_base = &Node_Type,
-};
-
-PyTypeObject Contiguous_Type = {
-    .ob_base = PyVarObject_HEAD_INIT(nullptr, 0).tp_name = "torchlite._C._functions.Contiguous",
-    .tp_basicsize = sizeof(BasicNode),
-    .tp_dealloc = basic_tp_dealloc,
-    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
-    .tp_doc = "Makes its input contiguous; the result has grad_fn Identity.",
-    .tp_traverse = node_tp_traverse,
-    .tp_clear = node_tp_clear,
-    .tp_base = &Node_Type,
-};
-
 PyTypeObject Error_Type = {
     .ob_base = PyVarObject_HEAD_INIT(nullptr, 0).tp_name = "torchlite._C._functions.Error",
     .tp_basicsize = sizeof(BasicNode),
@@ -180,6 +146,30 @@ PyTypeObject DelayedError_Type = {
     .tp_clear = node_tp_clear,
     .tp_base = &Node_Type,
     .tp_new = delayed_error_tp_new,
+};
+
+// Names of the era whose work is done by operations of the table: there are no instances.
+constexpr PyTypeObject name_only(const char* name, const char* doc) {
+  return {
+      .ob_base = PyVarObject_HEAD_INIT(nullptr, 0).tp_name = name,
+      .tp_basicsize = sizeof(Node),
+      .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
+      .tp_doc = doc,
+      .tp_traverse = node_tp_traverse,
+      .tp_clear = node_tp_clear,
+      .tp_base = &Node_Type,
+  };
+}
+
+PyTypeObject NameOnlyTypes[] = {
+    name_only("torchlite._C._functions.Clone", "Copies its input; the result has grad_fn Identity."),
+    name_only("torchlite._C._functions.Contiguous", "Makes its input contiguous; the result has grad_fn Identity."),
+    name_only("torchlite._C._functions.Add", "Adds gradients; the result has grad_fn AddBackward."),
+    name_only("torchlite._C._functions.Transpose", "Swaps dimensions; the result has grad_fn TransposeBackward."),
+    name_only("torchlite._C._functions.View", "Gives other sizes; the result has grad_fn ViewBackward."),
+    name_only("torchlite._C._functions.Expand", "Repeats without a copy; the result has grad_fn ExpandBackward."),
+    name_only("torchlite._C._functions.Narrow", "Takes a part; the result has grad_fn NarrowBackward."),
+    name_only("torchlite._C._functions.Cat", "Concatenates; the result has grad_fn CatBackward."),
 };
 
 }  // namespace
@@ -216,10 +206,12 @@ PyRef<Variable> wrap_output(PyRef<Tensor> data, Node* node, uint32_t output_nr, 
 }
 
 void init_basic_ops(PyObject*, PyObject* functions_module) {
-  for (PyTypeObject* type : {&Identity_Type, &Clone_Type, &Contiguous_Type, &Error_Type, &DelayedError_Type}) {
+  auto add = [&](PyTypeObject* type) {
     check(PyType_Ready(type));
     check(PyModule_AddType(functions_module, type));
-  }
+  };
+  for (PyTypeObject* type : {&Identity_Type, &Error_Type, &DelayedError_Type}) add(type);
+  for (PyTypeObject& type : NameOnlyTypes) add(&type);
 }
 
 }  // namespace torchlite

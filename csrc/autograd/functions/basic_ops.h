@@ -3,7 +3,7 @@
 //   Identity       hands its gradient on: the grad_fn of clones
 //   Error          raises its message when it is run
 //   DelayedError   DelayedError(message)(*variables): the same values, with an Error as their grad_fn
-//   Clone, Contiguous   names only; their results have grad_fn Identity
+//   Clone, Contiguous, Add, Transpose, View, Expand, Narrow, Cat   names only
 #pragma once
 
 #include "autograd/function.h"

@@ -80,6 +80,17 @@ Value Backward::value(int i) const {
   return Value(list);
 }
 
+PyRef<> saved_argument(OpNode* self, int i) {
+  const Op& op = op_of(self);
+  const Param& p = op.params[static_cast<size_t>(i)];
+  if ((self->saved_mask >> i) & 1) {
+    int at = saved_position(self, i, static_cast<int>(op_node_n_saved(self)));
+    return unpack(self, op_node_saved(self)[at], true).release();
+  }
+  if (self->variable_mask && (op.default_mask >> i) & 1) return p.default_value.copy();
+  raise(PyExc_AttributeError, "%s: '%s' is kept only where a gradient needs it", node_name(self), p.name.c_str());
+}
+
 Value Backward::element(int i, int k) const { return value(i)[k]; }
 
 Value Backward::output(int i) const {

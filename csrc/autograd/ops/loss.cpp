@@ -1,12 +1,10 @@
-// Softmax and the losses. The kernels work on rows of classes: dimension 1 of a 4-d input is first brought to the end.
+// Softmax and the losses of classes. The kernels work on rows of classes: dimension 1 of a 4-d input is first brought to the end.
 #include <cmath>
 
 #include "autograd/ops/elementwise.h"
 #include "autograd/ops/nn.h"
 #include "autograd/ops/types.h"
 #include "tensor/index_kernels.h"
-#include "tensor/kernels/elementwise.h"
-#include "tensor/kernels/reduce.h"
 #include "tensor/kernels/softmax.h"
 #include "tensor/views.h"
 #include "utils/gil.h"
@@ -322,84 +320,6 @@ void cross_entropy_backward_backward(Backward& b) {
   b.set(1, g * (w * (s * (gg - inner))));
 }
 
-// ---- differences --------------------------------------------------------------------------------------------------
-
-// input - target in Float or Double, both contiguous.
-PyRef<Tensor> difference(Call& c) {
-  Tensor *input = c.tensor(0), *target = c.tensor(1);
-  if (!(input->sizes() == target->sizes()))
-    runtime_error("%s: input of size %s and target of size %s must have one size", c.name(),
-                  format_dims(input->sizes()).c_str(), format_dims(target->sizes()).c_str());
-  if (input->dtype != target->dtype)
-    type_error("%s: input and target must have one type, but input is %s and target is %s", c.name(),
-               info(input->dtype).name, info(target->dtype).name);
-  PyRef<Tensor> x = floating_operand(input, c.name(), "input"), t = floating_operand(target, c.name(), "target");
-  PyRef<Tensor> d = new_like(x.get());
-  GilRelease unlocked(d->numel);
-  with_float(d->dtype, [&]<class T>() {
-    kernels::binary_kernel<T>(kernels::BinaryKind::Sub).same(x->ptr<T>(), t->ptr<T>(), d->ptr<T>(), d->numel);
-  });
-  return d;
-}
-
-PyRef<Tensor> loss_of(Call& c, double sum, int64_t numel, int average) {
-  int64_t one = 1;
-  return new_full(c.tensor(0)->dtype, {&one, 1}, c.boolean(average) ? sum / static_cast<double>(numel) : sum);
-}
-
-// The factor that turns a sum over the elements of `g` into their mean, if argument i asks for it.
-double mean_factor(Backward& b, const Value& difference, int i) {
-  return b.boolean(i) ? 1.0 / static_cast<double>(difference.sizes().product()) : 1.0;
-}
-
-void set_both(Backward& b, Value g) {
-  if (b.needs(1)) b.set(1, -g);
-  if (b.needs(0)) b.set(0, std::move(g));
-}
-
-Outputs mse_loss_forward(Call& c) {
-  PyRef<Tensor> d = difference(c);
-  double sum = 0;
-  with_float(d->dtype, [&]<class T>() { sum = kernels::sum_squares(d->ptr<T>(), d->numel); });
-  return loss_of(c, sum, d->numel, 2);
-}
-void mse_loss_backward(Backward& b) {
-  Value d = b.value(0) - b.value(1);
-  set_both(b, d * (b.grad() * (2 * mean_factor(b, d, 2))));
-}
-
-Outputs l1_loss_forward(Call& c) {
-  PyRef<Tensor> d = difference(c);
-  double sum = 0;
-  with_float(d->dtype, [&]<class T>() {
-    const T* p = d->ptr<T>();
-    for (int64_t i = 0; i < d->numel; ++i) sum += std::fabs(static_cast<double>(p[i]));
-  });
-  return loss_of(c, sum, d->numel, 2);
-}
-void l1_loss_backward(Backward& b) {
-  Value d = b.value(0) - b.value(1);
-  set_both(b, call<"sign">(d) * (b.grad() * mean_factor(b, d, 2)));
-}
-
-// d^2 / 2 where |d| < 1, else |d| - 1/2
-Outputs smooth_l1_loss_forward(Call& c) {
-  PyRef<Tensor> d = difference(c);
-  double sum = 0;
-  with_float(d->dtype, [&]<class T>() {
-    const T* p = d->ptr<T>();
-    for (int64_t i = 0; i < d->numel; ++i) {
-      double a = std::fabs(static_cast<double>(p[i]));
-      sum += a < 1 ? 0.5 * a * a : a - 0.5;
-    }
-  });
-  return loss_of(c, sum, d->numel, 2);
-}
-void smooth_l1_loss_backward(Backward& b) {
-  Value d = b.value(0) - b.value(1);
-  set_both(b, call<"clamp">(d, -1.0, 1.0) * (b.grad() * mean_factor(b, d, 2)));
-}
-
 }  // namespace
 
 std::vector<Row> loss_rows() {
@@ -460,27 +380,6 @@ std::vector<Row> loss_rows() {
        .types = types::class_weights,
        .forward = class_weights_forward,
        .flags = kHidden},
-      {"mse_loss(Tensor input, Tensor target, bool size_average=True)",
-       "The mean (or sum) of (input - target)^2, of size (1,).",
-       types::pair_loss,
-       mse_loss_forward,
-       mse_loss_backward,
-       {in(0) | in(1) | in(2), in(0) | in(1) | in(2)},
-       kNoMethod},
-      {"l1_loss(Tensor input, Tensor target, bool size_average=True)",
-       "The mean (or sum) of |input - target|, of size (1,).",
-       types::pair_loss,
-       l1_loss_forward,
-       l1_loss_backward,
-       {in(0) | in(1) | in(2), in(0) | in(1) | in(2)},
-       kNoMethod},
-      {"smooth_l1_loss(Tensor input, Tensor target, bool size_average=True)",
-       "The mean (or sum) of d^2 / 2 where |d| < 1, |d| - 1/2 elsewhere, d = input - target; of size (1,).",
-       types::pair_loss,
-       smooth_l1_loss_forward,
-       smooth_l1_loss_backward,
-       {in(0) | in(1) | in(2), in(0) | in(1) | in(2)},
-       kNoMethod},
   };
 }
 

@@ -1,4 +1,4 @@
-// Rows of networks: linear, embedding, dropout. Softmax and the losses are in loss.cpp.
+// Rows of networks: linear, embedding, dropout; those of other files follow (nn.h).
 #include "autograd/ops/nn.h"
 
 #include <cmath>
@@ -320,10 +320,10 @@ std::span<const Row> nn_rows() {
          .forward = dropout_mask_forward,
          .flags = kHidden},
     };
-    std::vector<Row> losses = loss_rows();
-    all.insert(all.end(), losses.begin(), losses.end());
-    std::vector<Row> convolutions = conv_rows();
-    all.insert(all.end(), convolutions.begin(), convolutions.end());
+    for (auto family : {loss_rows, pair_loss_rows, conv_rows, pool_rows, norm_rows}) {
+      std::vector<Row> more = family();
+      all.insert(all.end(), more.begin(), more.end());
+    }
     return all;
   }();
   return rows;

@@ -154,7 +154,7 @@ enum RowFlags : uint32_t {
   kNoFunction = 16,     // method only
   kKeepSizes = 32,      // the backward asks for sizes() of its arguments
   kInPlaceOnly = 64,    // only the in-place form exists (copy_, zero_)
-  kHidden = 128,        // neither method nor function of the package: an operation used by gradients
+  kHidden = 128,        // neither method nor function of the package: used by gradients and by torchlite.nn
   kCompare = 256,       // compared, so never differentiable; results are Byte
   kLeaf = 512,          // results are leaves: the graph ends here
   kOpenSizes = 1024,    // elements may decide a size of the result (masks)

@@ -31,6 +31,8 @@ inline uint32_t op_node_n_saved(OpNode* self) {
 // An untracked node with room for `n_edges` edges and `n_saved` saved values (fewer than the row's maximum, but for a
 // list); all are empty.
 PyRef<OpNode> new_op_node(const Op& op, int n_edges, int n_saved, bool requires_grad);
+// Argument `i` as it was saved: a Variable or a constant. AttributeError where the node keeps it not.
+PyRef<> saved_argument(OpNode* self, int i);
 void init_op_node_type(Op& op);
 void build_op_table();
 

@@ -157,10 +157,15 @@ TypeInfos class_loss(TypeCall& c);  // nll_loss, cross_entropy
 TypeInfos class_weights(TypeCall& c);
 TypeInfos nll_loss_backward(TypeCall& c);
 TypeInfos cross_entropy_backward(TypeCall& c);
-TypeInfos pair_loss(TypeCall& c);  // (input, target, size_average)
-TypeInfos conv2d(TypeCall& c);
-TypeInfos conv2d_gradient(TypeCall& c);  // (self, other, sizes, ...)
-TypeInfos max_pool2d(TypeCall& c);
+TypeInfos pair_loss(TypeCall& c);           // (input, target, size_average)
+TypeInfos weighted_pair_loss(TypeCall& c);  // (input, target, weight, size_average)
+TypeInfos conv_nd(TypeCall& c);
+TypeInfos conv_nd_backward(TypeCall& c);
+TypeInfos max_pool_nd(TypeCall& c);
+TypeInfos avg_pool_nd(TypeCall& c);
+TypeInfos avg_pool_nd_backward(TypeCall& c);
+TypeInfos batch_norm(TypeCall& c);
+TypeInfos batch_norm_backward(TypeCall& c);
 TypeInfos lstm_cell(TypeCall& c);
 TypeInfos gru_cell(TypeCall& c);
 TypeInfos lstm(TypeCall& c);

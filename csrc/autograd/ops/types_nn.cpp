@@ -1,6 +1,9 @@
 // Type rules of networks.
 #include "autograd/ops/types.h"
 
+#include "autograd/ops/nn.h"
+#include "autograd/ops/window.h"
+
 namespace torchlite::types {
 
 namespace {
@@ -134,77 +137,77 @@ TypeInfos pair_loss(TypeCall& c) {
   return c.result(c.type(0).dtype, {1});
 }
 
-// ---- convolution and pooling ----------------------------------------------------------------------------------------
-
-namespace {
-
-Sizes pair(const TypeCall& c, int i) {
-  Sizes v = c.ints(i);
-  if (v.size() == 1) v.push_back(v[0]);
-  if (v.size() != 2)
-    value_error("%s: argument '%s' must be an int or two ints, but has %zu", c.name(),
-                c.op.params[static_cast<size_t>(i)].name.c_str(), v.size());
-  return v;
+TypeInfos weighted_pair_loss(TypeCall& c) {
+  TypeInfos result = pair_loss(c);
+  if (c.is_tensor(2)) require_loss_weight(c.name(), c.sizes(2), c.sizes(0));
+  return result;
 }
 
-}  // namespace
+// ---- convolution and pooling ----------------------------------------------------------------------------------------
 
-TypeInfos conv2d(TypeCall& c) {
+TypeInfos conv_nd(TypeCall& c) {
   require_floating(c, 0);
-  require_one_type(c, {0, 1});
-  require_ndim(c, 0, 4, "(N, C, H, W)");
-  Dims x = c.sizes(0), w = c.sizes(1);
-  Sizes stride = pair(c, 3), padding = pair(c, 4), dilation = pair(c, 5);
-  int64_t groups = c.integer(6);
-  if (padding[0] < 0 || padding[1] < 0) runtime_error("negative padding is not supported");
-  if (std::min({stride[0], stride[1], dilation[0], dilation[1], groups}) < 1)
-    value_error("%s: stride, dilation and groups must be positive, but got %s, %s and %lld", c.name(),
-                format_dims(stride).c_str(), format_dims(dilation).c_str(), static_cast<long long>(groups));
-  if (w.n != 4 || w[1] * groups != x[1] || w[0] % groups != 0)
-    runtime_error("%s: weight of size %s does not fit input of size %s with %lld groups", c.name(),
-                  format_dims(w).c_str(), format_dims(x).c_str(), static_cast<long long>(groups));
-  require_sizes(c, 2, {w[0]});
-  Sizes sizes{x[0], w[0]};
-  for (int d = 0; d < 2; ++d) {
-    int64_t span = x[2 + d] + 2 * padding[d] - dilation[d] * (w[2 + d] - 1) - 1;
-    if (span < 0)
-      runtime_error("%s: the kernel of size %s is larger than the padded input of size %s", c.name(),
-                    format_dims(w).c_str(), format_dims(x).c_str());
-    sizes.push_back(span / stride[d] + 1);
-  }
+  ConvGeometry g = conv_geometry(c.op, c.constants, c.type(0).ndim());
+  require_one_type(c, {0, 1, 2});
+  Sizes sizes = conv_sizes(c.name(), g, c.sizes(0), c.sizes(1));
+  require_sizes(c, 2, {sizes[1]});
   return c.result(c.type(0).dtype, std::move(sizes));
 }
 
-TypeInfos conv2d_gradient(TypeCall& c) {
+TypeInfos conv_nd_backward(TypeCall& c) {
   require_floating(c, 0);
   require_one_type(c, {0, 1});
-  return c.result(c.type(0).dtype, c.ints(2));
+  ConvGeometry g = conv_backward_geometry(c.op, c.constants, c.type(0).ndim());
+  Sizes sizes = c.ints(3);
+  bool of_weight = conv_argument(c.op, c.constants);
+  Dims input = of_weight ? c.sizes(1) : Dims(sizes), weight = of_weight ? Dims(sizes) : c.sizes(1);
+  Convolution(c.name(), g, g.transposed ? c.sizes(0) : input, weight, g.transposed ? input : c.sizes(0));
+  return c.result(c.type(0).dtype, std::move(sizes));
 }
 
-TypeInfos max_pool2d(TypeCall& c) {
+TypeInfos max_pool_nd(TypeCall& c) {
   require_floating(c, 0);
-  require_ndim(c, 0, 4, "(N, C, H, W)");
-  Sizes kernel = pair(c, 1), stride = c.is_none(2) ? kernel : pair(c, 2), padding = pair(c, 3), dilation = pair(c, 4);
-  Dims x = c.sizes(0);
-  Sizes sizes{x[0], x[1]};
-  for (int d = 0; d < 2; ++d) {
-    if (kernel[d] < 1 || stride[d] < 1 || dilation[d] < 1)
-      value_error("max_pool2d: kernel_size, stride and dilation must be positive, but got %s, %s and %s",
-                  format_dims(kernel).c_str(), format_dims(stride).c_str(), format_dims(dilation).c_str());
-    if (padding[d] < 0 || 2 * padding[d] > kernel[d])
-      runtime_error("max_pool2d: pad should be smaller than half of kernel size, but got padding %s for kernel %s",
-                    format_dims(padding).c_str(), format_dims(kernel).c_str());
-    int64_t span = x[2 + d] + 2 * padding[d] - dilation[d] * (kernel[d] - 1) - 1;
-    if (span < 0)
-      runtime_error("max_pool2d: the kernel of size %s is larger than the padded input of size %s",
-                    format_dims(kernel).c_str(), format_dims(x).c_str());
-    int64_t size = (span + (c.boolean(5) ? stride[d] - 1 : 0)) / stride[d] + 1;
-    if (c.boolean(5) && (size - 1) * stride[d] >= x[2 + d] + padding[d]) --size;
-    sizes.push_back(size);
-  }
+  Sizes sizes = pool_sizes(pool_window(c.op, c.constants, 1, true, c.boolean(5), c.sizes(0)), c.sizes(0));
   TypeInfos out = several(c, {sizes});
   out.push_back({DType::Long, c.device(), std::move(sizes)});
   return out;
+}
+
+TypeInfos avg_pool_nd(TypeCall& c) {
+  require_floating(c, 0);
+  kernels::Window w = pool_window(c.op, c.constants, 1, false, c.boolean(4), c.sizes(0));
+  return c.result(c.type(0).dtype, pool_sizes(w, c.sizes(0)));
+}
+
+TypeInfos avg_pool_nd_backward(TypeCall& c) {
+  require_floating(c, 0);
+  Sizes sizes = c.ints(1);
+  require_pool_gradient(c.name(), pool_window(c.op, c.constants, 2, false, c.boolean(5), sizes), sizes, c.sizes(0));
+  return c.result(c.type(0).dtype, std::move(sizes));
+}
+
+// ---- normalisation ------------------------------------------------------------------------------------------------------
+
+namespace {
+
+int64_t count(const TypeCall& c, int i) { return c.is_tensor(i) ? c.type(i).numel() : -1; }
+
+}  // namespace
+
+TypeInfos batch_norm(TypeCall& c) {
+  require_floating(c, 0);
+  require_one_type(c, {0, 1, 2});
+  require_batch_norm_sizes(c.name(), c.sizes(0), {count(c, 3), count(c, 4), count(c, 1), count(c, 2)}, c.boolean(5));
+  return {c.type(0)};
+}
+
+TypeInfos batch_norm_backward(TypeCall& c) {
+  require_floating(c, 1);
+  require_one_type(c, {0, 1, 2});
+  require_batch_norm_sizes(c.name(), c.sizes(1), {count(c, 3), count(c, 4), count(c, 2), -1}, c.boolean(5));
+  require_batch_norm_gradient(c.name(), c.sizes(0), c.sizes(1));
+  Sizes channels{c.sizes(1)[1]};
+  return several(c, {c.type(1).sizes, channels, channels});
 }
 
 // ---- recurrent cells and layers ---------------------------------------------------------------------------------------

@@ -15,6 +15,10 @@ def is_pure(let: Any) -> bool:
         return let.args[2].value is False
     if let.name == "Embedding":  # with max_norm it writes its weight
         return all(a.value is None for a, p in zip(let.args, let.op.params, strict=True) if p == "max_norm")
+    if let.name == "BatchNorm":  # in training it writes the running statistics
+        arguments = dict(zip(let.op.params, let.args, strict=True))
+        mean, training = arguments["running_mean"], arguments["training"]
+        return training.value is False or (type(mean) is _C.Const and mean.value is None)
     return let.name != "DropoutMask"
 
 
