@@ -30,6 +30,10 @@ REDUCTIONS = [
     *dims(Prod, away),
     *dims(Max, distinct),
     *dims(Min, distinct),
+    *dims(Median, distinct),
+    *dims(Mode, distinct),
+    *dims(Kthvalue, distinct, 1),
+    *(entry(Kthvalue, distinct(S, M, S), 2, d, suffix=f"second_dim{d}") for d in (0, 1, 2)),
     *(
         e
         for p in (2, 1, 3, 1.5)

@@ -2,7 +2,7 @@
 
 # ruff: noqa: F405  (the classes come by the star)
 
-from function_inputs import M, S, V, entry, indices, longs, mask
+from function_inputs import M, S, V, distinct, entry, indices, longs, mask
 
 import torchlite
 from torchlite import DoubleTensor, FloatTensor, Size
@@ -84,6 +84,17 @@ SUBSCRIPTS = [
 ]
 
 ALONG = [
+    entry(Sort, distinct(S, M, S)),
+    *(entry(Sort, distinct(S, M, S), d, suffix=f"dim{d}".replace("-", "_neg")) for d in (0, 1, -1)),
+    entry(Sort, distinct(S, M, S), 1, True, suffix="descending"),
+    entry(Sort, distinct(S, M), -1, False, False, suffix="values"),
+    entry(Sort, distinct(S), suffix="1d"),
+    entry(Topk, distinct(S, M, S), 2),
+    *(entry(Topk, distinct(S, M, S), 2, d, suffix=f"dim{d}".replace("-", "_neg")) for d in (0, 1, -1)),
+    entry(Topk, distinct(S, M, S), 2, 1, False, suffix="smallest"),
+    entry(Topk, distinct(S, M, S), 2, 1, True, True, suffix="sorted"),
+    entry(Topk, distinct(S, M), 3, -1, True, True, False, suffix="values"),
+    entry(Topk, distinct(S), 2, suffix="1d"),
     *(
         entry(IndexSelect, V(S, M, S), d, longs([0, 2, 1, 2]), suffix=f"dim{d}".replace("-", "_neg"))
         for d in (0, 1, -1)

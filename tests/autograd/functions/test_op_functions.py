@@ -193,6 +193,40 @@ def test_a_product_weighs_the_summand_by_alpha_and_itself_by_beta():
     assert values(Addmm.apply(t, x, y, 2, 3)) == [[2 * 1 + 3 * 1000]]
 
 
+@pytest.mark.parametrize(
+    "call, sizes",
+    [
+        (lambda x: Max.apply(x), [(1,)]),
+        (lambda x: Median.apply(x), [(1,)]),
+        (lambda x: Max.apply(x, 1), [(2,), (2,)]),
+        (lambda x: Median.apply(x, 1, True), [(2, 1), (2, 1)]),
+        (lambda x: Mode.apply(x), [(2,), (2,)]),
+        (lambda x: Kthvalue.apply(x, 2), [(2,), (2,)]),
+        (lambda x: Sort.apply(x), [(2, 3), (2, 3)]),
+        (lambda x: Sort.apply(x, None, True, False), [(2, 3)]),
+        (lambda x: Topk.apply(x, 2), [(2, 2), (2, 2)]),
+        (lambda x: Topk.apply(x, 2, None, True, True, False), [(2, 2)]),
+    ],
+    ids=["max", "median", "max of rows", "median of rows", "mode", "kthvalue", "sort", "sort without", "topk",
+         "topk without"],
+)  # fmt: skip
+def test_values_come_with_their_indices_where_there_is_a_dimension(call, sizes):
+    x = leaf([[3.0, 1.0, 2.0], [4.0, 6.0, 5.0]])
+    results = call(x)
+    assert isinstance(results, tuple) is (len(sizes) == 2)
+    results = as_tuple(results)
+    assert [tuple(r.size()) for r in results] == sizes and results[0].requires_grad
+    for indices in results[1:]:
+        assert type(indices.data) is torchlite.LongTensor and not indices.requires_grad
+
+
+def test_largest_values_come_first_unless_the_smallest_are_asked_for():
+    x = leaf([3.0, 1.0, 2.0])
+    assert [values(v) for v in Topk.apply(x, 2)] == [[3, 2], [0, 2]]
+    assert [values(v) for v in Topk.apply(x, 2, 0, False)] == [[1, 2], [1, 2]]
+    assert [values(v) for v in Sort.apply(x, 0, True)] == [[3, 2, 1], [0, 2, 1]]
+
+
 # ---- those that are not in the table -------------------------------------------------------------------------
 
 

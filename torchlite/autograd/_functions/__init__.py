@@ -55,7 +55,7 @@ from .pointwise import (
     Tanh,
     Trunc,
 )
-from .reduce import Max, Mean, Min, Norm, Prod, Sum
+from .reduce import Kthvalue, Max, Mean, Median, Min, Mode, Norm, Prod, Sum
 from .stochastic import Bernoulli, Multinomial, Normal
 from .tensor import (
     AdvancedIndexAdd,
@@ -82,7 +82,9 @@ from .tensor import (
     Scatter,
     ScatterAdd,
     SetItem,
+    Sort,
     Squeeze,
+    Topk,
     Transpose,
     Type,
     Unfold,
@@ -144,6 +146,7 @@ __all__ = [
     "IndexFill",
     "IndexSelect",
     "InplaceFunction",
+    "Kthvalue",
     "Le",
     "Lerp",
     "Log",
@@ -154,7 +157,9 @@ __all__ = [
     "MaskedSelect",
     "Max",
     "Mean",
+    "Median",
     "Min",
+    "Mode",
     "Mul",
     "MulConstant",
     "Multinomial",
@@ -180,6 +185,7 @@ __all__ = [
     "Sign",
     "Sin",
     "Sinh",
+    "Sort",
     "Sqrt",
     "Squeeze",
     "StochasticFunction",
@@ -188,6 +194,7 @@ __all__ = [
     "Sum",
     "Tan",
     "Tanh",
+    "Topk",
     "Trace",
     "Transpose",
     "Tril",

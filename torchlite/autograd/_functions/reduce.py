@@ -41,6 +41,20 @@ class Min(Reduction, op="min"):
     pass
 
 
+class Mode(Reduction, op="mode"):
+    pass
+
+
+class Median(Reduction, op="median"):
+    pass
+
+
+class Kthvalue(OpFunction, op="kthvalue"):
+    @staticmethod
+    def arguments(i, k, dim=None, keepdim=None):
+        return _given(i, k, dim, keepdim)
+
+
 class Norm(OpFunction, op="norm"):
     @staticmethod
     def arguments(i, p=2, dim=None, keepdim=None):

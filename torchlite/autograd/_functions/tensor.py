@@ -216,6 +216,28 @@ class ScatterAdd(InplaceOpFunction, op="scatter_add"):
         return i, dim, index, src
 
 
+class Sort(OpFunction, op="sort"):
+    @staticmethod
+    def arguments(i, dim=None, descending=False, return_indices=True):
+        return i, dim, descending
+
+    @classmethod
+    def call(cls, i, dim=None, descending=False, return_indices=True):
+        pair = super().call(i, dim, descending)
+        return pair if return_indices else pair[0]
+
+
+class Topk(OpFunction, op="topk"):
+    @staticmethod
+    def arguments(i, k, dim=None, largest=True, sort=True, return_indices=True):
+        return i, k, dim, largest, sort
+
+    @classmethod
+    def call(cls, i, k, dim=None, largest=True, sort=True, return_indices=True):
+        pair = super().call(i, k, dim, largest, sort)
+        return pair if return_indices else pair[0]
+
+
 class Cumsum(OpFunction, op="cumsum"):
     @staticmethod
     def arguments(i, dim):
