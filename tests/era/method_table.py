@@ -110,7 +110,6 @@ class Entry(NamedTuple):
     args: tuple[Any, ...]
     variant: str
     in_place: bool  # whether the in-place twin, if there is one, takes these arguments
-    second: bool  # whether second derivatives exist
 
     @property
     def id(self) -> str:
@@ -156,17 +155,16 @@ def method(
     dims: Iterable[int] = (),
     ndim: int | None = None,
     in_place: bool = True,
-    second: bool = True,
 ) -> list[Entry]:
     """The entry, and for the arguments number `dims` (dimensions) each combination of negative ones.
 
     `ndim`: the number of dimensions they count in, if it isn't that of the object."""
-    entries = [Entry(name, on, args, variant, in_place, second)]
+    entries = [Entry(name, on, args, variant, in_place)]
     for position in dims:
         negative = list(args)
         negative[position] -= len(on.sizes) if ndim is None else ndim
         entries.append(Entry(name, on, tuple(negative), "_".join(filter(None, (variant, f"neg{position}"))),
-                             in_place, second))
+                             in_place))
     return entries
 
 
@@ -313,10 +311,10 @@ def reductions() -> list[Entry]:
         entries += method("cumprod", exactly(values), 1, variant=zeros, dims=(0,))
     for name in ("max", "min", "median"):
         entries += reduction(name)
-    for name in ("mode",):
-        entries += reduction(name, full=False)
-        entries += method(name, real(2, 3, 4), variant="default_dim")
-        entries += method(name, exactly([[3, 1, 3, 2], [5, 5, 4, 4]]), 1, variant="repeats", second=False)[:1]
+    entries += reduction("mode", full=False) + method("mode", real(2, 3, 4), variant="default_dim")
+    # A repeated element that moves is no mode any more, so there is no derivative there.
+    repeats = exactly([[3, 1, 3, 2], [5, 5, 4, 4]])._replace(differentiable=False)
+    entries += method("mode", repeats, 1, variant="repeats")
     for k in (1, 2):
         entries += method("kthvalue", real(2, 3, 4), k, variant=f"{k}_default_dim")
         for dim in range(3):

@@ -574,3 +574,26 @@ def test_masked_copy_is_an_old_name():
     with pytest.warns(UserWarning):
         y = x.masked_copy(mask, sample(2))
     same_values(y[0].data, x[0].data)
+
+
+REDUCTIONS = {name: getattr(torch, name, None) for name in
+              ("sum", "prod", "mean", "max", "min", "mode", "median", "kthvalue", "var", "std")}
+REDUCTIONS["norm"] = lambda x, *args, **kwargs: torch.norm(x, 2, *args, **kwargs)
+
+
+@pytest.mark.parametrize("name", REDUCTIONS)
+def test_leaving_keepdim_out_warns_once_where_that_is_asked_for(name):
+    reduce, x = REDUCTIONS[name], leaf(3, 4)
+    torch.utils.backcompat.keepdim_warning.enabled = True
+    try:
+        with pytest.warns(UserWarning, match="keepdim") as caught:
+            left_out = reduce(x, 1)
+        assert len(caught) == 1
+        without, kept = reduce(x, 1, keepdim=False), reduce(x, 1, keepdim=True)
+    finally:
+        torch.utils.backcompat.keepdim_warning.enabled = False
+    first = [r[0] if isinstance(r, tuple) else r for r in (left_out, without, kept)]
+    same_values(first[0].data, first[1].data)
+    same_values(first[0].data, first[2].data.squeeze(1))
+    for r in first:
+        r.backward(torch.ones(*r.size()).double())

@@ -155,9 +155,13 @@ void parse(const Op& op, PyObject* self, PyObject* const* args, Py_ssize_t n, Py
   if (op.keepdim_index >= 0) {
     // The era's Variables had None for it, which they did not hand on.
     if (given[op.keepdim_index] == Py_None) given[op.keepdim_index] = nullptr;
-    PyObject* dim = op.dim_index >= 0 ? given[op.dim_index] : nullptr;
-    if (keepdim_warning && !given[op.keepdim_index] && dim && dim != Py_None && !is_variable(dim) && !is_tensor(dim))
-      warn_of_keepdim(op.name.c_str());
+    if (keepdim_warning && !given[op.keepdim_index]) {
+      PyObject* dim = op.dim_index >= 0 ? given[op.dim_index] : nullptr;
+      // mode and kthvalue take the last dimension where none is given.
+      bool one = !(op.row->flags & kReduceToNumber) && op.dim_index >= 0 &&
+                 op.params[static_cast<size_t>(op.dim_index)].kind == Kind::Int;
+      if (one || (dim && dim != Py_None && !is_variable(dim) && !is_tensor(dim))) warn_of_keepdim(op.name.c_str());
+    }
   }
   bool any_variable = false;
   for (int i = 0; i < total; ++i) {
