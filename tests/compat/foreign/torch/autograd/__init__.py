@@ -15,10 +15,11 @@ __all__ = ["Arg", "Expr", "Function", "NestedIOFunction", "StochasticFunction", 
 
 
 def _start(outputs, gradients, create_graph):
+    gradients = (None,) * len(outputs) if gradients is None else _tuple(gradients)
     if create_graph is None:
         create_graph = any(isinstance(g, Variable) and not g.volatile for g in gradients)
     starts = []
-    for output, gradient in zip(outputs, gradients, strict=True):
+    for output, gradient in zip(outputs, gradients):
         if isinstance(gradient, Variable):
             if gradient.volatile == create_graph:
                 gradient = Variable(gradient.data, volatile=not create_graph)
@@ -31,6 +32,7 @@ def _start(outputs, gradients, create_graph):
                 raise RuntimeError("grad can be implicitly created only for scalar outputs")
             gradient = Variable(output.data.new(output.data.size()).fill_(1), volatile=not create_graph)
         starts.append(gradient)
+    starts.extend(gradients[len(outputs):])  # the engine says what is wrong with their number
     return tuple(starts), create_graph
 
 
@@ -40,8 +42,7 @@ def _tuple(value):
 
 def backward(variables, grad_variables=None, retain_graph=None, create_graph=None, retain_variables=None):
     outputs = _tuple(variables)
-    gradients = (None,) * len(outputs) if grad_variables is None else _tuple(grad_variables)
-    gradients, create_graph = _start(outputs, gradients, create_graph)
+    gradients, create_graph = _start(outputs, grad_variables, create_graph)
     if retain_variables is not None:
         if retain_graph is not None:
             raise ValueError("only one of retain_graph and retain_variables can be specified")
@@ -54,8 +55,7 @@ def backward(variables, grad_variables=None, retain_graph=None, create_graph=Non
 
 def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=None, only_inputs=True):
     outputs, inputs = _tuple(outputs), _tuple(inputs)
-    gradients = (None,) * len(outputs) if grad_outputs is None else _tuple(grad_outputs)
-    gradients, create_graph = _start(outputs, gradients, create_graph)
+    gradients, create_graph = _start(outputs, grad_outputs, create_graph)
     if retain_graph is None:
         retain_graph = create_graph
     return Variable._execution_engine.run_backward(outputs, gradients, retain_graph, inputs, only_inputs)

@@ -3,6 +3,7 @@
 import functools
 from collections import OrderedDict
 
+import torch
 import torch._C as _C
 import torch.utils.hooks as hooks
 from torch._six import with_metaclass
@@ -126,9 +127,16 @@ class NestedIOFunction(Function):
             del self._nested_output
         return result
 
-    def forward(self, *tensors):
-        import torch
+    def save_for_backward(self, *nested):
+        self.to_save = tuple(_leaves(nested, torch.is_tensor))
+        self._nested_saved = _structure(nested)
 
+    @property
+    def saved_tensors(self):
+        flat = super(NestedIOFunction, self).saved_tensors
+        return _nest(list(flat), self._nested_saved)
+
+    def forward(self, *tensors):
         result = self.forward_extended(*_nest(list(tensors), self._nested_input))
         self._nested_input = _structure(self._nested_input)
         self._nested_output = _structure(result)

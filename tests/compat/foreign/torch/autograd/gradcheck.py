@@ -43,9 +43,9 @@ def zero_gradients(x):
 
 def make_jacobian(x, columns):
     if torch.is_tensor(x):
-        return torch.zeros(x.nelement(), columns)
+        return torch.DoubleTensor(x.nelement(), columns).zero_()
     if isinstance(x, Variable):
-        return torch.zeros(x.data.nelement(), columns) if x.requires_grad else None
+        return make_jacobian(x.data, columns) if x.requires_grad else None
     made = [j for j in (make_jacobian(part, columns) for part in x) if j is not None]
     return type(x)(made) if made else None
 

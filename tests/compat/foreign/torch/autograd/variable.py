@@ -22,6 +22,7 @@ class Variable(_C._VariableBase):
     # ---- protocols ----
 
     def __getitem__(self, key):
+        key = Variable(key) if torch.is_tensor(key) else key
         if isinstance(key, Variable):
             if type(key.data).__name__ == "ByteTensor":
                 return MaskedSelect.apply(self, key)
@@ -138,7 +139,34 @@ class Variable(_C._VariableBase):
         return self if type(self.data) is t else Type.apply(self, t)
 
     def type_as(self, other):
-        return self.type(type(other.data))
+        return self.type(type(other.data if isinstance(other, Variable) else other))
+
+    def cpu(self):
+        return self
+
+    def double(self):
+        return self.type(torch.DoubleTensor)
+
+    def float(self):
+        return self.type(torch.FloatTensor)
+
+    def half(self):
+        return self.type(torch.HalfTensor)
+
+    def long(self):
+        return self.type(torch.LongTensor)
+
+    def int(self):
+        return self.type(torch.IntTensor)
+
+    def short(self):
+        return self.type(torch.ShortTensor)
+
+    def char(self):
+        return self.type(torch.CharTensor)
+
+    def byte(self):
+        return self.type(torch.ByteTensor)
 
     # ---- arithmetic ----
 
@@ -379,6 +407,9 @@ class Variable(_C._VariableBase):
     def resize(self, *sizes):
         return Resize.apply(self, _sizes(sizes))
 
+    def resize_as(self, other):
+        return Resize.apply(self, other.size())
+
     # ---- linear algebra ----
 
     def _product(self, function, args, inplace):
@@ -405,11 +436,7 @@ class Variable(_C._VariableBase):
         return Dot.apply(self, other)
 
     def matmul(self, other):
-        if self.dim() == 1 and other.dim() == 1:
-            return self.dot(other)
-        if self.dim() == 2:
-            return self.mm(other) if other.dim() == 2 else self.mv(other)
-        return self.unsqueeze(0).mm(other).squeeze(0) if self.dim() == 1 else self.bmm(other)
+        return torch.matmul(self, other)
 
     def diag(self, k=0):
         return Diag.apply(self, k)

@@ -147,7 +147,8 @@ class PowConstant(Function):
     def backward(ctx, g):
         saved, = ctx.saved_variables
         if ctx.first:
-            return g.mul(ctx.number).mul(saved.pow(ctx.number - 1)), None
+            slope = saved.pow(ctx.number - 1).mul(ctx.number) if ctx.number else saved.mul(0)
+            return g.mul(slope), None
         return None, g.mul(saved).mul(math.log(ctx.number))
 
 

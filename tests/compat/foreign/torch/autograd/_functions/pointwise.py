@@ -192,45 +192,50 @@ class Cmin(_Choice):
 class Atan2(Function):
     @staticmethod
     def forward(ctx, y, x):
+        ctx.sizes = y.size(), x.size()
         ctx.save_for_backward(y, x)
         return y.atan2(x)
 
     @staticmethod
     def backward(ctx, g):
         y, x = ctx.saved_variables
+        sy, sx = ctx.sizes
         by = g / (y * y + x * x)
-        return by * x, by * -y
+        return maybe_unexpand(by * x, sy), maybe_unexpand_or_view(by * -y, sx)
 
 
 class Fmod(Function):
     @staticmethod
     def forward(ctx, a, b):
+        ctx.size = a.size()
         return a.fmod(b)
 
     @staticmethod
     def backward(ctx, g):
-        return g, None
+        return maybe_unexpand(g, ctx.size), None
 
 
 class Remainder(Function):
     @staticmethod
     def forward(ctx, a, b):
+        ctx.size = a.size()
         return a.remainder(b)
 
     @staticmethod
     def backward(ctx, g):
-        return g, None
+        return maybe_unexpand(g, ctx.size), None
 
 
 class Lerp(Function):
     @staticmethod
     def forward(ctx, a, b, weight):
-        ctx.weight = float(weight)
+        ctx.weight, ctx.sizes = float(weight), (a.size(), b.size())
         return a.lerp(b, ctx.weight)
 
     @staticmethod
     def backward(ctx, g):
-        return g * (1 - ctx.weight), g * ctx.weight, None
+        a, b = ctx.sizes
+        return maybe_unexpand(g * (1 - ctx.weight), a), maybe_unexpand_or_view(g * ctx.weight, b), None
 
 
 class Addcmul(InplaceFunction):

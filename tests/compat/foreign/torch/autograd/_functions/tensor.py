@@ -50,13 +50,13 @@ class SetItem(InplaceFunction):
 class AdvancedIndexAdd(InplaceFunction):
     @staticmethod
     def forward(ctx, t, index, src):
-        ctx.index = index
+        ctx.index, ctx.size = index, src.size()
         ctx.mark_dirty(t)
         return t._advanced_index_add(index, src)
 
     @staticmethod
     def backward(ctx, g):
-        selected = _variable(g.data._advanced_index_select(ctx.index))
+        selected = _variable(g.data._advanced_index_select(ctx.index).view(ctx.size))
         return g, None, selected
 
 
@@ -282,12 +282,14 @@ class MaskedFill(InplaceFunction):
 class MaskedSelect(Function):
     @staticmethod
     def forward(ctx, t, mask):
-        ctx.mask, ctx.size = mask, t.size()
+        ctx.size, ctx.common = t.size(), torch._C._infer_size(t.size(), mask.size())
+        ctx.mask = mask.expand(ctx.common)
         return t.masked_select(mask)
 
     @staticmethod
     def backward(ctx, g):
-        return _zeros(g, ctx.size).masked_scatter_(_variable(ctx.mask), g), None
+        everywhere = _zeros(g, ctx.common).masked_scatter_(_variable(ctx.mask), g)
+        return unexpand(everywhere, ctx.size), None
 
 
 class _Ordering(Function):
