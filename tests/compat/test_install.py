@@ -1,5 +1,7 @@
 """install_as_torch: the package and its modules under the name torch. In child processes, for it lasts."""
 
+from pathlib import Path
+
 import pytest
 from child_programs import installed, python
 
@@ -123,6 +125,26 @@ def test_a_real_torch_is_refused_and_left_alone(tmp_path):
         assert torchlite.FloatTensor().type() == "torchlite.FloatTensor"
     """)
     assert "another package named 'torch'" in done.stdout and "torch.py" in done.stdout
+
+
+def test_a_package_can_be_put_in_the_place_of_one_of_ours():
+    folder = Path(__file__).parent / "foreign" / "torch" / "autograd"
+    installed(f"""
+        import importlib.util, sys
+        import torch, torchlite.autograd
+        spec = importlib.util.spec_from_file_location("torch.autograd", {str(folder / "__init__.py")!r},
+                                                      submodule_search_locations=[{str(folder)!r}])
+        module = torch.autograd = sys.modules["torch.autograd"] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        from torch.autograd import Variable
+        from torch.autograd._functions.basic_ops import Mul
+        import torch.nn
+        assert Variable is not sys.modules["torchlite.autograd"].Variable and Variable.__module__ == "torch.autograd.variable"
+        x = Variable(torch.ones(2), requires_grad=True)
+        y = Mul.apply(x, x)
+        torch.cat([y, y * 2], 0).sum().backward()
+        assert type(y) is type(y * 2) is Variable and x.grad.data.tolist() == [6, 6]
+    """)
 
 
 @pytest.mark.parametrize("name", ["onnx", "nn.nonesuch", "autograd.variable.deep"])

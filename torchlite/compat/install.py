@@ -50,6 +50,9 @@ class _Finder:
         if not name.startswith(THEIRS + "."):
             return None
         own = OURS + name[len(THEIRS):]
+        parent = name.rpartition(".")[0]
+        if sys.modules.get(parent) is not sys.modules.get(OURS + parent[len(THEIRS):]):
+            return None  # below a package of someone else's, put in the place of one of ours
         try:
             module = importlib.import_module(own)
         except ModuleNotFoundError as e:
