@@ -112,6 +112,8 @@ class Entry(NamedTuple):
     grad: bool
     second: bool
     rtol: float
+    equal_rows: bool
+    constants: tuple[int, ...]
 
 
 def op(
@@ -122,11 +124,15 @@ def op(
     grad: bool = True,
     second: bool = True,
     rtol: float = 1e-5,
+    equal_rows: bool = True,
+    constants: tuple[int, ...] = (),
 ) -> Entry:
     """An entry of the table's test.
 
     ``reference`` None checks derivatives only (results that are random or only defined up to a sign). ``grad`` and
     ``second`` False leave out the first and second derivative of a row whose result has none that differences can see.
-    ``rtol`` is for float32 results; float64 ones are compared a million times closer.
+    ``rtol`` is for float32 results; float64 ones are compared a million times closer. ``equal_rows`` False leaves out
+    the layout in which all rows are one, for a row that needs regular matrices. ``constants`` are positions of
+    floating-point results that have no gradient.
     """
-    return Entry(name, samples, reference, dtypes, grad, second, rtol)
+    return Entry(name, samples, reference, dtypes, grad, second, rtol, equal_rows, constants)

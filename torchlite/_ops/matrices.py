@@ -1,0 +1,215 @@
+"""What the operations on matrices share: how they are declared, and algorithms that NumPy has no function for.
+
+Matrices of LAPACK's layout (triangles and reflectors packed into one) are what LAPACK's routine of the same name gives,
+up to rounding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy
+
+from .. import _C
+from .._arrays import array, module_of
+from . import TensorType, define_op
+
+Sizes = tuple[int, ...]
+
+FLOATING = ("Half", "Float", "Double")
+
+
+def define_matrix_op(
+    signature: str,
+    doc: str,
+    *,
+    sizes: Callable[..., Any],
+    compute: Callable[..., Any],
+    dtypes: Sequence[str | None] = (),
+    integers: Sequence[int] = (),
+    **row: Any,
+) -> None:
+    """A row whose tensors are floating-point matrices of one type, which the results have too.
+
+    ``sizes(*args)`` gets the sizes of the tensors in their place and returns those of the result, or a list of them. It
+    raises for what does not fit. ``compute(*args)`` gets arrays of single or double precision (Half is computed in
+    single precision, integers in double) and returns arrays. ``dtypes`` names the types of results that differ,
+    ``integers`` the positions of tensors that are integers.
+    """
+    name = signature.partition("(")[0]
+
+    def require_one_type(given: list[str]) -> str:
+        for other in given[1:]:
+            if other != given[0]:
+                raise TypeError(f"{name}: all tensors must have one type, but got {given[0]} and {other}")
+        return given[0]
+
+    def forward(*args: Any) -> Any:
+        sizes(*(tuple(a.size()) if isinstance(a, _C._TensorBase) else a for a in args))
+        arrays = [array(a) if isinstance(a, _C._TensorBase) else a for a in args]
+        given = [a.dtype for i, a in enumerate(arrays) if hasattr(a, "dtype") and i not in integers]
+        require_one_type([str(dtype) for dtype in given])
+        half = given[0] == "float16"
+        work = given[0] if given[0].kind == "f" and not half else "float32" if half else "float64"
+        arrays = [
+            a.astype(work) if hasattr(a, "dtype") and i not in integers and a.dtype != work else a
+            for i, a in enumerate(arrays)
+        ]
+        try:
+            results = compute(*arrays)
+        except numpy.linalg.LinAlgError as e:
+            raise RuntimeError(f"{name}: {str(e)[:1].lower()}{str(e)[1:]}") from None
+        if not half:
+            return results
+        results = results if isinstance(results, tuple) else (results,)
+        return tuple(r.astype("float16") if r.dtype.kind == "f" else r for r in results)
+
+    def types(*args: Any) -> Any:
+        tensors = [a for i, a in enumerate(args) if isinstance(a, TensorType) and i not in integers]
+        dtype = require_one_type([t.dtype for t in tensors])
+        dtype = dtype if dtype in FLOATING else "Double"
+        found = sizes(*(a.sizes if isinstance(a, TensorType) else a for a in args))
+        found = found if isinstance(found, list) else [found]
+        own = (*dtypes, *[None] * (len(found) - len(dtypes)))
+        return [TensorType(d or dtype, s, tensors[0].device) for s, d in zip(found, own, strict=True)]
+
+    define_op(signature, doc, forward=forward, types=types, **row)
+
+
+def require_matrix(name: str, what: str, sizes: Sizes) -> Sizes:
+    if len(sizes) != 2:
+        raise RuntimeError(f"{name}: {what} must be a matrix, but it has size {tuple(sizes)}")
+    return tuple(sizes)
+
+
+def require_square(name: str, what: str, sizes: Sizes) -> Sizes:
+    require_matrix(name, what, sizes)
+    if sizes[0] != sizes[1]:
+        raise RuntimeError(f"{name}: {what} must be a square matrix, but it has size {tuple(sizes)}")
+    return tuple(sizes)
+
+
+def require_right_side(name: str, b: Sizes, a: Sizes) -> Sizes:
+    """Throws unless `b`, a vector or matrix, has as many rows as `a`."""
+    if len(b) not in (1, 2) or b[0] != a[0]:
+        raise RuntimeError(
+            f"{name}: self must be a matrix or vector with {a[0]} rows like A of size {tuple(a)}, but it has size "
+            f"{tuple(b)}"
+        )
+    return tuple(b)
+
+
+def transposed(a: Any) -> Any:
+    return a.swapaxes(-1, -2)
+
+
+def one_triangle(a: Any, upper: bool) -> Any:
+    xp = module_of(a)
+    return xp.triu(a) if upper else xp.tril(a)
+
+
+def symmetric(a: Any, upper: bool) -> Any:
+    """The symmetric matrix with that triangle of `a`."""
+    half = one_triangle(a, upper)
+    return half + transposed(half) - half * module_of(a).eye(a.shape[-1], dtype=a.dtype)
+
+
+def solve_triangular(name: str, a: Any, b: Any, upper: bool, unit: bool = False) -> Any:
+    """The x with a x = b, from one triangle of `a`; with `unit` its diagonal counts as ones. Batches do as well."""
+    xp = module_of(a)
+    n = a.shape[-1]
+    if unit:
+        a = (xp.triu(a, 1) if upper else xp.tril(a, -1)) + xp.eye(n, dtype=a.dtype)
+    else:
+        a = one_triangle(a, upper)
+        zero = xp.nonzero((xp.diagonal(a, axis1=-2, axis2=-1) == 0).reshape(-1, n).any(0))[0]
+        if len(zero):
+            raise RuntimeError(f"{name}: A is singular: element ({zero[0]}, {zero[0]}) of its diagonal is 0")
+    # The LU factors of an upper triangle are itself and the identity, so this is substitution, without exchanges.
+    if upper:
+        return xp.linalg.solve(a, b)
+    return xp.linalg.solve(a[..., ::-1, ::-1], b[..., ::-1, :])[..., ::-1, :]
+
+
+# ---- LU with partial pivoting -------------------------------------------------------------------------------------
+
+PANEL = 32
+
+
+def lu_factor(matrices: Any) -> tuple[Any, Any]:
+    """The packed factors L and U of each matrix of a batch, and the row (from 0) that each row was exchanged with."""
+    xp = module_of(matrices)
+    a = matrices.copy()
+    count, n, _ = a.shape
+    pivots = xp.zeros((count, n), dtype="int64")
+    batch = xp.arange(count)
+    for first in range(0, n, PANEL):
+        last = min(first + PANEL, n)
+        for j in range(first, last):
+            p = j + xp.abs(a[:, j:, j]).argmax(1)
+            pivots[:, j] = p
+            row = a[:, j].copy()
+            a[:, j] = a[batch, p]
+            a[batch, p] = row
+            pivot = a[:, j, j]
+            # Below a pivot of 0 is nothing but zeros.
+            a[:, j + 1 :, j] /= xp.where(pivot == 0, 1, pivot)[:, None]
+            a[:, j + 1 :, j + 1 : last] -= a[:, j + 1 :, j, None] * a[:, j, None, j + 1 : last]
+        if last < n:
+            corner = a[:, first:last, first:last]
+            a[:, first:last, last:] = solve_triangular("lu", corner, a[:, first:last, last:], False, True)
+            a[:, last:, last:] -= a[:, last:, first:last] @ a[:, first:last, last:]
+    return a, pivots
+
+
+def permutations(pivots: Any) -> Any:
+    """The order of rows that the exchanges (from 0) of each matrix amount to: row i of P A is row order[i] of A."""
+    xp = module_of(pivots)
+    count, n = pivots.shape
+    order = xp.tile(xp.arange(n), (count, 1))
+    batch = xp.arange(count)
+    for j in range(n):
+        moved = order[:, j].copy()
+        order[:, j] = order[batch, pivots[:, j]]
+        order[batch, pivots[:, j]] = moved
+    return order
+
+
+# ---- orthogonal matrices as reflectors ----------------------------------------------------------------------------
+
+
+def apply_reflectors(packed: Any, tau: Any, c: Any, transpose: bool) -> Any:
+    """Q c, or its transpose times c, where Q is the product of the reflectors that `packed` holds below its diagonal."""
+    xp = module_of(c)
+    c = c.copy()
+    k = len(tau)
+    for i in range(k) if transpose else reversed(range(k)):
+        v = packed[i:, i].copy()
+        v[0] = 1
+        c[i:] -= tau[i] * xp.outer(v, v @ c[i:])
+    return c
+
+
+def pivoted_cholesky(a: Any, tol: float) -> tuple[Any, Any]:
+    """L and the order p with a[p][:, p] = L L^T. Columns from the rank on, where no pivot is above `tol`, are 0."""
+    xp = module_of(a)
+    n = a.shape[0]
+    a, low = a.copy(), xp.zeros_like(a)
+    order, rest = xp.arange(n), xp.diagonal(a).copy()
+    if tol < 0:
+        tol = float(n * xp.finfo(a.dtype).eps * rest.max(initial=0))
+    for k in range(n):
+        p = k + int(rest[k:].argmax())
+        if not float(rest[p]) > tol:
+            if float(rest[k:].min()) < -max(tol, 0):
+                raise RuntimeError("pstrf: the matrix is not positive semidefinite")
+            break
+        swap, to = xp.asarray([k, p]), xp.asarray([p, k])
+        for x in (a, low, order, rest):
+            x[swap] = x[to]
+        a[:, swap] = a[:, to]
+        low[k, k] = xp.sqrt(rest[k])
+        low[k + 1 :, k] = (a[k + 1 :, k] - low[k + 1 :, :k] @ low[k, :k]) / low[k, k]
+        rest[k + 1 :] -= low[k + 1 :, k] ** 2
+    return low, order
