@@ -139,7 +139,8 @@ def test_a_package_can_be_put_in_the_place_of_one_of_ours():
         from torch.autograd import Variable
         from torch.autograd._functions.basic_ops import Mul
         import torch.nn
-        assert Variable is not sys.modules["torchlite.autograd"].Variable and Variable.__module__ == "torch.autograd.variable"
+        assert Variable is not sys.modules["torchlite.autograd"].Variable
+        assert Variable.__module__ == "torch.autograd.variable"
         x = Variable(torch.ones(2), requires_grad=True)
         y = Mul.apply(x, x)
         torch.cat([y, y * 2], 0).sum().backward()

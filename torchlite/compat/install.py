@@ -99,6 +99,7 @@ def install_as_torch() -> None:
     former_names.restore()
     torchlite._C._set_package_name(THEIRS)
     sys.meta_path.insert(0, _Finder())  # type: ignore[arg-type]
+    # What lies deeper is found when it is asked for, unless another package has taken the place of its parent by then.
     for name, module in list(sys.modules.items()):
-        if name == OURS or name.startswith(OURS + "."):
+        if name == OURS or (name.startswith(OURS + ".") and name.count(".") == 1):
             sys.modules[THEIRS + name[len(OURS):]] = module

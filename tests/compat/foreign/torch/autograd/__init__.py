@@ -19,7 +19,7 @@ def _start(outputs, gradients, create_graph):
     if create_graph is None:
         create_graph = any(isinstance(g, Variable) and not g.volatile for g in gradients)
     starts = []
-    for output, gradient in zip(outputs, gradients):
+    for output, gradient in zip(outputs, gradients, strict=False):
         if isinstance(gradient, Variable):
             if gradient.volatile == create_graph:
                 gradient = Variable(gradient.data, volatile=not create_graph)

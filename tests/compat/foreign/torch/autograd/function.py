@@ -133,7 +133,7 @@ class NestedIOFunction(Function):
 
     @property
     def saved_tensors(self):
-        flat = super(NestedIOFunction, self).saved_tensors
+        flat = super().saved_tensors
         return _nest(list(flat), self._nested_saved)
 
     def forward(self, *tensors):
