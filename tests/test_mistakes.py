@@ -71,7 +71,7 @@ MISTAKES = {
     "backward twice": (backward_twice, RuntimeError, "second time.*retain_graph=True"),
     "a write to what was saved": (
         changed_after_saving, RuntimeError,
-        "PowBackward saved it at version 0, it is now at",
+        "PowConstantBackward saved it at version 0, it is now at",
     ),
     "len of a number": (lambda: len(Variable(np.array(1.0))), TypeError, r"len\(\) of a 0-d Variable"),
     "a hook that is no function": (

@@ -274,7 +274,7 @@ SAVERS = {
     "exp's input is not saved": (lambda v: v.exp(), None),
     "add saves nothing": (lambda v: v + v, None),
     "scale saves a number": (lambda v: v * 3, None),
-    "pow": (lambda v: v**2, "PowBackward"),
+    "pow": (lambda v: v**2, "PowConstantBackward"),
     "log": (lambda v: v.log(), "LogBackward"),
     "mm": (lambda v: v.view(1, 2).mm(v.view(2, 1)), "MmBackward"),
     "cat saves nothing": (lambda v: torchlite.cat([v, v]), None),

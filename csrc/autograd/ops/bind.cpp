@@ -367,6 +367,7 @@ PyRef<> bind_op(Op& op) {
   bool method = !(flags & (kNoMethod | kHidden | kInPlaceOnly)), in_place = flags & (kInPlace | kInPlaceOnly);
   PyRef<> object = new_op_object(op);
   check(PyModule_AddType(functions_module, &op.node_type));
+  if (op.constant_node_type) check(PyModule_AddType(functions_module, op.constant_node_type.get()));
   auto [call, call_in_place] = methods[op.index];
   for (PyTypeObject* type : types) {
     if (method) add_method(type, op.name.c_str(), op.row->doc, call);

@@ -233,6 +233,7 @@ HOT void record_call(const Op& op, PyObject* const* args, const Scan& s, const T
   } else if (!(op.row->flags & kLeaf)) {
     r.node = new_op_node(op, s.n_variables, 0, false);
   }
+  if (r.node) name_op_node(op, r.node.get(), s.variables);
   if (stochastic_in_use && r.node) keep_stochastic_inputs(op, args, s, r.node.get());
 }
 
@@ -380,6 +381,7 @@ PyRef<> call_op_in_place(const Op& op, PyObject* const* args) {
   } else if (!s.any_volatile && grad_enabled) {
     node = new_op_node(op, s.n_variables, 0, false);
   }
+  if (node) name_op_node(op, node.get(), s.variables);
   if (stochastic_in_use && node) keep_stochastic_inputs(op, args, s, node.get());
   counter_of(v);  // what may fail for want of memory comes before the write
   if (call_observer) {

@@ -143,6 +143,7 @@ std::unique_ptr<Op> make_op(const Row& row, size_t index) {
   op->max_saved = static_cast<uint16_t>(std::popcount(all));
   op->max_edges = static_cast<uint16_t>(std::popcount(op->tensor_mask));
   op->type_name = "torchlite._C._functions." + op->display_name + "Backward";
+  op->constant_type_name = "torchlite._C._functions." + op->display_name + "ConstantBackward";
   return op;
 }
 

@@ -18,6 +18,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -147,17 +148,18 @@ class Backward {
 };
 
 enum RowFlags : uint32_t {
-  kInPlace = 1,         // has an in-place twin `name_`
-  kView = 2,            // the result shares memory with argument 0
-  kReduceToNumber = 4,  // on Tensors, a full reduction gives a Python number (dim is None)
-  kNoMethod = 8,        // function only
-  kNoFunction = 16,     // method only
-  kKeepSizes = 32,      // the backward asks for sizes() of its arguments
-  kInPlaceOnly = 64,    // only the in-place form exists (copy_, zero_)
-  kHidden = 128,        // neither method nor function of the package: used by gradients and by torchlite.nn
-  kCompare = 256,       // compared, so never differentiable; results are Byte
-  kLeaf = 512,          // results are leaves: the graph ends here
-  kOpenSizes = 1024,    // elements may decide a size of the result (masks)
+  kInPlace = 1,          // has an in-place twin `name_`
+  kView = 2,             // the result shares memory with argument 0
+  kReduceToNumber = 4,   // on Tensors, a full reduction gives a Python number (dim is None)
+  kNoMethod = 8,         // function only
+  kNoFunction = 16,      // method only
+  kKeepSizes = 32,       // the backward asks for sizes() of its arguments
+  kInPlaceOnly = 64,     // only the in-place form exists (copy_, zero_)
+  kHidden = 128,         // neither method nor function of the package: used by gradients and by torchlite.nn
+  kCompare = 256,        // compared, so never differentiable; results are Byte
+  kLeaf = 512,           // results are leaves: the graph ends here
+  kOpenSizes = 1024,     // elements may decide a size of the result (masks)
+  kConstantName = 2048,  // with a number for an operand the node is called <Name>ConstantBackward, as in the era
 };
 
 struct TypeCall;
@@ -205,6 +207,9 @@ struct Op {
   std::string type_name, in_place_name, text_signature;
   PyTypeObject node_type;       // <Name>Backward
   PythonRow* python = nullptr;  // of a row that is declared in Python
+  // The node's type where a number stands for an operand: another name of the same layout; nullptr: as always.
+  std::unique_ptr<PyTypeObject> constant_node_type;
+  std::string constant_type_name;
 
   bool differentiable() const { return row->backward != nullptr; }
 };

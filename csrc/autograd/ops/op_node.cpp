@@ -137,18 +137,24 @@ void init_op_node_type(Op& op) {
   size_t size = has_list(op) ? sizeof(ListNode)
                              : sizeof(OpNode) + op.max_edges * sizeof(Edge) + op.max_saved * sizeof(SavedVariable);
   size = (size + kSizeStep - 1) / kSizeStep * kSizeStep;
-  op.node_type = PyTypeObject{
-      .ob_base = PyVarObject_HEAD_INIT(nullptr, 0).tp_name = op.type_name.c_str(),
-      .tp_basicsize = static_cast<Py_ssize_t>(size),
-      .tp_dealloc = op_node_tp_dealloc,
-      .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
-      .tp_doc = "The backward of an operation.",
-      .tp_traverse = node_tp_traverse,
-      .tp_clear = node_tp_clear,
-      .tp_weaklistoffset = offsetof(Node, weakrefs),
-      .tp_base = &Node_Type,
+  auto ready = [size](PyTypeObject& type, const std::string& name) {
+    type = PyTypeObject{
+        .ob_base = PyVarObject_HEAD_INIT(nullptr, 0).tp_name = name.c_str(),
+        .tp_basicsize = static_cast<Py_ssize_t>(size),
+        .tp_dealloc = op_node_tp_dealloc,
+        .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
+        .tp_doc = "The backward of an operation.",
+        .tp_traverse = node_tp_traverse,
+        .tp_clear = node_tp_clear,
+        .tp_weaklistoffset = offsetof(Node, weakrefs),
+        .tp_base = &Node_Type,
+    };
+    check(PyType_Ready(&type));
   };
-  check(PyType_Ready(&op.node_type));
+  ready(op.node_type, op.type_name);
+  if (!(op.row->flags & kConstantName)) return;
+  op.constant_node_type = std::make_unique<PyTypeObject>();
+  ready(*op.constant_node_type, op.constant_type_name);
 }
 
 }  // namespace torchlite

@@ -33,6 +33,10 @@ inline uint32_t op_node_n_saved(OpNode* self) {
 PyRef<OpNode> new_op_node(const Op& op, int n_edges, int n_saved, bool requires_grad);
 // Argument `i` as it was saved: a Variable or a constant. AttributeError where the node keeps it not.
 PyRef<> saved_argument(OpNode* self, int i);
+// Gives a new node its name (kConstantName); `variables` are the arguments that are Variables.
+inline void name_op_node(const Op& op, OpNode* node, uint32_t variables) {
+  if (variables != op.tensor_mask && op.constant_node_type) Py_SET_TYPE(node, op.constant_node_type.get());
+}
 void init_op_node_type(Op& op);
 void build_op_table();
 
