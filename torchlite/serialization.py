@@ -44,7 +44,8 @@ def load(f, map_location=None, pickle_module=pickle):
     """Reads the object that `save` wrote to `f`, a path or a binary file that is open for reading.
 
     Unpickling runs code from the file: load only files that you trust, or `.safetensors`, which come back as an
-    OrderedDict of tensors. Tensors are loaded onto the CPU, which is what `map_location` may ask for.
+    OrderedDict of tensors. Tensors are loaded onto the CPU, which is what `map_location` may ask for. Files that
+    `torch.save` wrote in 2017 are read too: state dicts, tensors, Variables, modules of classes that torchlite has.
     RuntimeError if the file is none of `save`'s.
     """
     if isinstance(map_location, str) and map_location != "cpu":
@@ -65,9 +66,14 @@ def _write(obj, file, pickle_module, protocol):
 
 
 def _read(file, name, pickle_module):
-    if file.read(len(_HEADER)) != _HEADER:
-        raise RuntimeError(f"load: {name!r} is not a file that torchlite.save wrote")
-    return pickle_module.load(file)
+    from .compat import files
+
+    head = file.read(len(_HEADER))
+    if head == _HEADER:
+        return files.unpickler(file, pickle_module).load()
+    if files.MAGIC.startswith(head) and head + file.read(len(files.MAGIC) - len(head)) == files.MAGIC:
+        return files.read(file, name, pickle_module)
+    raise RuntimeError(f"load: {name!r} is not a file that torchlite.save wrote")
 
 
 def _replace(path, write):

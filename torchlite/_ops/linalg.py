@@ -13,7 +13,6 @@ from .matrices import (
     define_matrix_op,
     lu_factor,
     one_triangle,
-    require_matrix,
     require_right_side,
     require_square,
     solve_triangular,
