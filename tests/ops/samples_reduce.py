@@ -139,6 +139,7 @@ SAMPLES = [
         "dist",
         sample(real(3, 4), real(3, 4)),
         sample(real(3, 4), real(4), 3),
+        sample(real(3, 1, 3), real(3, 3)),  # as many elements, but broadcast
         sample(real(5), real(5), 1),
         reference=lambda a, b, p=2: norm(a - b, p),
     ),

@@ -197,7 +197,8 @@ std::span<const Row> sum_family_rows() {
        },
        .backward =
            [](Backward& b) {
-             Value x = b.value(0), d = x - paired_with(x, b.value(1));
+             Value x = b.value(0), y = b.value(1);
+             Value d = x - paired_to(paired_sizes("dist", x.sizes(), y.sizes()), y);
              std::vector<int64_t> sizes(d.sizes().begin(), d.sizes().end());
              Reduction r(sizes, Py_None, false);
              Value g = norm_gradient(to_kept(b.grad(), r), d, to_kept(b.output(), r), b.number(2), r);
