@@ -418,3 +418,20 @@ def test_operands_of_other_numbers_of_elements_are_an_error(cls):
     inputs = [leaf(np.ones(size)) for size in ((2, 3), (4,), (4,))][: 3 if cls is Addcmul else 2]
     with pytest.raises(RuntimeError, match="(?i)size|broadcast|shape"):
         cls.apply(*inputs)
+
+
+@pytest.fixture
+def warnings_of_old_programs():
+    _C._set_backcompat_keepdim_warn(True)
+    yield
+    _C._set_backcompat_keepdim_warn(False)
+
+
+@pytest.mark.parametrize("cls", [Sum, Prod, Mean, Max, Min, Mode, Median], ids=lambda c: c.__name__)
+def test_keepdim_warns_once_where_it_is_left_out(cls, warnings_of_old_programs):
+    x = leaf([[1.0, 2.0], [3.0, 4.0]])
+    for call in (lambda: cls.apply(x, 1), lambda: cls.apply(x, 1, None)):
+        with pytest.warns(UserWarning, match=f'call to "{cls._op.name}" uses default value for keepdim') as caught:
+            call()
+        assert len(caught) == 1
+    cls.apply(x, 1, False), cls.apply(x, 1, True), cls.apply(x)
