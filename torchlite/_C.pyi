@@ -774,6 +774,7 @@ class Op:
     signature: str
     params: tuple[str, ...]
     outputs: int
+    non_differentiable: tuple[int, ...]
     differentiable: bool
     inplace: bool
     inplace_only: bool

@@ -231,6 +231,15 @@ PyObject* op_get_in_place(PyObject* o, void*) {
 PyObject* op_get_flag(PyObject* o, void* flag) {
   return PyBool_FromLong((op_of_object(o).row->flags & reinterpret_cast<uintptr_t>(flag)) != 0);
 }
+PyObject* op_get_non_differentiable(PyObject* o, void*) {
+  return guard([&]() -> PyObject* {
+    const Row& row = *op_of_object(o).row;
+    PyRef<> positions = check(PyList_New(0));
+    for (int k = 0; k < row.outputs; ++k)
+      if ((row.non_differentiable >> k) & 1) check(PyList_Append(positions.get(), check(PyLong_FromLong(k)).get()));
+    return PyList_AsTuple(positions.get());
+  });
+}
 PyObject* op_get_outputs(PyObject* o, void*) { return PyLong_FromLong(op_of_object(o).row->outputs); }
 PyObject* op_get_params(PyObject* o, void*) {
   return guard([&]() -> PyObject* {
@@ -258,6 +267,8 @@ PyGetSetDef op_getset[] = {
     {"signature", op_get_signature, nullptr, "Parameters with their kinds and defaults.", nullptr},
     {"params", op_get_params, nullptr, "Names of the parameters.", nullptr},
     {"outputs", op_get_outputs, nullptr, "Number of results.", nullptr},
+    {"non_differentiable", op_get_non_differentiable, nullptr, "Positions of results that no gradient flows through.",
+     nullptr},
     {"differentiable", op_get_differentiable, nullptr, "Whether the operation has a gradient.", nullptr},
     {"inplace", op_get_in_place, nullptr, "Whether an in-place form exists.", nullptr},
     {"inplace_only", op_get_flag, nullptr, "Whether only an in-place form exists.", flag_closure(kInPlaceOnly)},

@@ -77,6 +77,16 @@ def invertible(n):
     return Recipe(lambda rng: rng.uniform(-1, 1, (n, n)) + 2 * np.eye(n))
 
 
+def positive_definite(n):
+    """A symmetric matrix. Functions of it look at one triangle alone."""
+
+    def make(rng):
+        a = rng.uniform(-1, 1, (n, n))
+        return a @ a.T + n * np.eye(n)
+
+    return Recipe(make)
+
+
 @dataclass(frozen=True)
 class Entry:
     cls: type

@@ -2,7 +2,7 @@
 
 # ruff: noqa: F405  (the classes come by the star)
 
-from function_inputs import M, S, V, away, distinct, entry, fixed
+from function_inputs import M, S, V, away, distinct, entry, fixed, invertible, positive_definite
 
 from torchlite.autograd._functions import *  # noqa: F403
 
@@ -102,6 +102,13 @@ MATRICES = [
     entry(Cross, V(M, 3, S), V(M, 3, S), 1, suffix="dim1"),
     entry(Cross, V(M, 2, 3), V(M, 2, 3), 2, suffix="dim2"),
     entry(Cross, V(3), V(3), suffix="1d"),
+    entry(Inverse, invertible(S)),
+    entry(Inverse, invertible(1), suffix="one_element"),
+    entry(Gesv, V(S, S), invertible(S)),
+    entry(Gesv, V(M, 2), invertible(M), suffix="columns"),
+    entry(Potrf, positive_definite(S)),
+    entry(Potrf, positive_definite(M), False, suffix="lower"),
+    entry(Potrf, positive_definite(1), suffix="one_element"),
     entry(Trace, V(S, S)),
     entry(Trace, V(S, M), suffix="wide"),
 ]

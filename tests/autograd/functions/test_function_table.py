@@ -98,6 +98,9 @@ class _Holder:
     def mark_dirty(self, *tensors):
         self.dirty = tensors
 
+    def mark_non_differentiable(self, *tensors):
+        self.constants = tensors
+
 
 def run_forward(cls, inputs):
     result = cls.forward(_Holder(), *(i.data if isinstance(i, Variable) else i for i in inputs))

@@ -18,7 +18,7 @@ from .basic_ops import (
 )
 from .blas import Addbmm, Addmm, Addmv, Addr, Baddbmm, Dot
 from .compare import Eq, Ge, Gt, Le, Lt, Ne
-from .linalg import Cross, Diag, Trace, Tril, Triu
+from .linalg import Cross, Diag, Gesv, Inverse, Potrf, Trace, Tril, Triu
 from .pointwise import (
     Abs,
     Acos,
@@ -139,6 +139,7 @@ __all__ = [
     "Function",
     "Gather",
     "Ge",
+    "Gesv",
     "Gt",
     "Index",
     "IndexAdd",
@@ -146,6 +147,7 @@ __all__ = [
     "IndexFill",
     "IndexSelect",
     "InplaceFunction",
+    "Inverse",
     "Kthvalue",
     "Le",
     "Lerp",
@@ -169,6 +171,7 @@ __all__ = [
     "Norm",
     "Normal",
     "Permute",
+    "Potrf",
     "Pow",
     "PowConstant",
     "Prod",

@@ -29,5 +29,21 @@ class Cross(OpFunction, op="cross"):
         return a, b, dim
 
 
+class Inverse(Unary, op="inverse"):
+    pass
+
+
+class Gesv(OpFunction, op="gesv"):
+    @staticmethod
+    def arguments(b, a):
+        return b, a
+
+
+class Potrf(OpFunction, op="potrf"):
+    @staticmethod
+    def arguments(a, upper=True):
+        return a, upper
+
+
 class Trace(Unary, op="trace"):
     pass

@@ -104,6 +104,8 @@ class OpFunction(Function):
         ctx._written = issubclass(cls, InplaceFunction) and any(result is a for a in args)
         if ctx._written:
             ctx.mark_dirty(result)
+        if cls._op is not None and isinstance(result, tuple):
+            ctx.mark_non_differentiable(*(result[k] for k in cls._op.non_differentiable))
         return result
 
     @classmethod
