@@ -68,6 +68,7 @@ _LAZY_NAMES = {
     "serialization": ("load", "save"),
     "random": ("default_generator", "get_rng_state", "initial_seed", "manual_seed", "seed", "set_rng_state"),
     "utils.typename": ("typename",),
+    "_ops.factors": ("btriunpack",),
     "_utils": ("_import_dotted_name",),
 }
 

@@ -21,7 +21,7 @@ def close(a, b, tol=1e-10):
     np.testing.assert_allclose(np.asarray(a), np.asarray(b), rtol=0, atol=tol)
 
 
-# ---- systems ----------------------------------------------------------------------------------------------------------
+# ---- systems ---------------------------------------------------------------------------------------------------------
 
 
 def test_gesv_takes_the_right_side_first():
@@ -102,7 +102,7 @@ def test_renorm_of_zero_rows_has_a_finite_gradient():
         assert np.isfinite(x.grad.data.numpy()).all() and x.grad.data[1].tolist() == [1, 1]
 
 
-# ---- types ------------------------------------------------------------------------------------------------------------
+# ---- types -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("call", [
@@ -133,7 +133,7 @@ def test_they_are_traced_and_replayed():
     close(out.data, (b.inverse().mm(b.potrf()) + b.gesv(b)[0] + b.renorm(2, 0, 1)).data)
 
 
-# ---- mistakes ---------------------------------------------------------------------------------------------------------
+# ---- mistakes --------------------------------------------------------------------------------------------------------
 
 SINGULAR = DoubleTensor([[1, 2], [2, 4]])
 WIDE = DoubleTensor([[1, 2, 3], [4, 5, 6]])
@@ -148,7 +148,7 @@ WIDE = DoubleTensor([[1, 2, 3], [4, 5, 6]])
     (lambda: WIDE.inverse(), r"inverse: self must be a square matrix, but it has size \(2, 3\)"),
     (lambda: DoubleTensor([1]).inverse(), r"inverse: self must be a matrix, but it has size \(1,\)"),
     (lambda: WIDE.gesv(WIDE), r"gesv: A must be a square matrix, but it has size \(2, 3\)"),
-    (lambda: WIDE.t().gesv(SINGULAR), r"gesv: self must be a matrix or vector with 2 rows like A of size \(2, 2\), but"),
+    (lambda: WIDE.t().gesv(SINGULAR), r"gesv: self must be a matrix or vector with 2 rows like A of size"),
     (lambda: WIDE.trtrs(WIDE), r"trtrs: A must be a square matrix, but it has size \(2, 3\)"),
     (lambda: WIDE.potrf(), "potrf: self must be a square matrix"),
     (lambda: WIDE.potrs(WIDE), "potrs: the factor must be a square matrix"),

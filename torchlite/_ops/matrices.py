@@ -35,7 +35,7 @@ def define_matrix_op(
     ``sizes(*args)`` gets the sizes of the tensors in their place and returns those of the result, or a list of them. It
     raises for what does not fit. ``compute(*args)`` gets arrays of single or double precision (Half is computed in
     single precision, integers in double) and returns arrays. ``dtypes`` names the types of results that differ,
-    ``integers`` the positions of tensors that are integers.
+    ``integers`` the positions of tensors of integers, which stay as they are.
     """
     name = signature.partition("(")[0]
 
@@ -45,17 +45,16 @@ def define_matrix_op(
                 raise TypeError(f"{name}: all tensors must have one type, but got {given[0]} and {other}")
         return given[0]
 
+    def is_matrix(i: int, a: Any) -> bool:
+        return isinstance(a, _C._TensorBase) and i not in integers
+
     def forward(*args: Any) -> Any:
         sizes(*(tuple(a.size()) if isinstance(a, _C._TensorBase) else a for a in args))
-        arrays = [array(a) if isinstance(a, _C._TensorBase) else a for a in args]
-        given = [a.dtype for i, a in enumerate(arrays) if hasattr(a, "dtype") and i not in integers]
+        given = [a.dtype for i, a in enumerate(args) if is_matrix(i, a)]
         require_one_type([str(dtype) for dtype in given])
         half = given[0] == "float16"
         work = given[0] if given[0].kind == "f" and not half else "float32" if half else "float64"
-        arrays = [
-            a.astype(work) if hasattr(a, "dtype") and i not in integers and a.dtype != work else a
-            for i, a in enumerate(arrays)
-        ]
+        arrays = [array(a).astype(work, copy=False) if is_matrix(i, a) else a for i, a in enumerate(args)]
         try:
             results = compute(*arrays)
         except numpy.linalg.LinAlgError as e:
@@ -180,7 +179,7 @@ def permutations(pivots: Any) -> Any:
 
 
 def apply_reflectors(packed: Any, tau: Any, c: Any, transpose: bool) -> Any:
-    """Q c, or its transpose times c, where Q is the product of the reflectors that `packed` holds below its diagonal."""
+    """Q c, or its transpose times c. Q is the product of the reflectors that `packed` holds below its diagonal."""
     xp = module_of(c)
     c = c.copy()
     k = len(tau)
