@@ -45,6 +45,8 @@ ARGUMENTS = {
     _C._FunctionBase: (),
     _C._ImperativeEngine: (),
     _C._functions.DelayedError: ("message",),
+    _C._functions.ConvNd: ((1,), (0,), (1,), False, (0,), 1, False, False),
+    _C._functions.BatchNorm: (torchlite.zeros(2), torchlite.ones(2), True, 0.1, 1e-5, False),
     _C.TensorType: ("float32", (2,)),
     _C.Local: (FLOAT,),
     _C.Const: (1,),
