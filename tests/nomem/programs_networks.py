@@ -106,10 +106,19 @@ def transposed_convolution(x):
     nn.functional.avg_pool1d(f(x, weight, bias), 2).sum().backward()
 
 
-@program(lambda: Variable(FloatTensor([[1, 2], [3, 5]]), requires_grad=True))
-def batch_norm(x):
+def batch_and_statistics():
+    return Variable(FloatTensor([[1, 2], [3, 5]]), requires_grad=True), FloatTensor(2).fill_(0), FloatTensor(2).fill_(1)
+
+
+def statistics_of_one_time(state, done):
+    _, mean, var = state
+    assert (mean.tolist() == [0, 0]) == (var.tolist() == [1, 1])
+
+
+@program(batch_and_statistics, statistics_of_one_time)
+def batch_norm(state):
+    x, mean, var = state
     weight = Variable(FloatTensor(2).fill_(1), requires_grad=True)
-    mean, var = FloatTensor(2).fill_(0), FloatTensor(2).fill_(1)
     y = nn.functional.batch_norm(x, mean, var, weight, None, True)
     (g,) = grad([y.pow(2).sum()], [x], create_graph=True)
     g.sum().backward()

@@ -47,13 +47,33 @@ Numbers scale(Tensor* var, double eps, Tensor* weight) {
   return factor;
 }
 
-// running = (1 - momentum) running + momentum batch, in the running tensor's own type and layout.
-PyRef<Tensor> mixed(Tensor* running, const Numbers& batch, double momentum) {
-  Numbers v = numbers(running);
-  for (size_t c = 0; c < v.size(); ++c) v[c] = (1 - momentum) * v[c] + momentum * batch[c];
-  PyRef<Tensor> wide = tensor_of(v, DType::Double);
-  return new_tensor_on(wide->storage.copy(), wide->dtype, running->sizes(), {}, wide->offset);
-}
+// running = (1 - momentum) running + momentum batch: worked out first, then written. The write of a vector of floats or
+// doubles cannot fail, so that either both statistics are new or none is.
+class Update {
+ public:
+  Update(Tensor* running, const Numbers& batch, double momentum) : running_(running), values_(numbers(running)) {
+    for (size_t c = 0; c < values_.size(); ++c) values_[c] = (1 - momentum) * values_[c] + momentum * batch[c];
+    if (direct()) return;
+    PyRef<Tensor> flat = tensor_of(values_, DType::Double);
+    cast_ = new_tensor_on(flat->storage.copy(), flat->dtype, running->sizes(), {}, flat->offset);
+  }
+  void write() const {
+    if (!direct()) return copy_into(running_, cast_.get());
+    with_float(running_->dtype, [&]<class T>() {
+      T* p = running_->ptr<T>();
+      for (size_t c = 0; c < values_.size(); ++c)
+        p[static_cast<int64_t>(c) * running_->stride(0)] = static_cast<T>(values_[c]);
+    });
+  }
+
+ private:
+  bool direct() const {
+    return running_->ndim == 1 && (running_->dtype == DType::Float || running_->dtype == DType::Double);
+  }
+  Tensor* running_;
+  Numbers values_;
+  PyRef<Tensor> cast_;
+};
 
 // ---- forward ------------------------------------------------------------------------------------------------------
 
@@ -100,14 +120,13 @@ Outputs batch_norm_forward(Call& c) {
   }
   PyRef<Tensor> result = to_dtype(y.get(), c.tensor(0)->dtype);
   if (training && running_mean) {
-    // Last, so that a failure has changed nothing: both new values are there before the first is written.
+    // Last, so that a failure has changed nothing.
     double unbiased = static_cast<double>(s.count()) / static_cast<double>(s.count() - 1);
     for (double& v : var) v *= unbiased;
-    PyRef<Tensor> new_mean = mixed(running_mean, mean, c.number(kMomentum)),
-                  new_var = mixed(running_var, var, c.number(kMomentum));
+    Update new_mean(running_mean, mean, c.number(kMomentum)), new_var(running_var, var, c.number(kMomentum));
     for (Tensor* t : {running_mean, running_var}) require_writable(t, c.name());
-    copy_into(running_mean, new_mean.get());
-    copy_into(running_var, new_var.get());
+    new_mean.write();
+    new_var.write();
   }
   return {std::move(result), std::move(used_mean), std::move(used_var)};
 }
