@@ -136,7 +136,7 @@ class Potrf(Function):
         lower, = ctx.saved_variables
         if ctx.upper:
             lower, g = lower.t(), g.t()
-        half = torch.autograd.Variable(lower.data.new(lower.size()).fill_(1).tril_())
+        half = torch.autograd.Variable(lower.data.new(lower.size()).fill_(1).tril())
         half.data.view(-1)[:: lower.size(1) + 1] = 0.5
         inner = torch.mm(lower.t(), g) * half
         inverse = lower.inverse()
