@@ -20,6 +20,7 @@ from . import optim as optim
 from . import random as random
 from . import serialization as serialization
 from . import sparse as sparse
+from . import storage as storage
 from . import tensor as tensor
 from . import utils as utils
 from ._C import ByteStorage as ByteStorage

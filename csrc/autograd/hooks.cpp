@@ -1,6 +1,7 @@
 #include "autograd/hooks.h"
 
 #include "autograd/python_function.h"
+#include "tensor/exports.h"
 
 namespace torchlite {
 
@@ -86,8 +87,7 @@ class SharedGradient : public WriteObserver {
     if (!grad) return;
     const Tensor* t = grad->data.get();
     storage_ = t->storage.get();
-    Py_ssize_t own = 1 + (t->array && Py_REFCNT(t->array.get()) == 1);
-    if (Py_REFCNT(grad) == 1 && Py_REFCNT(t) == 1 && Py_REFCNT(storage_) == own && !storage_->owner) return;
+    if (Py_REFCNT(grad) == 1 && has_private_memory(t)) return;
     before_write = refuse;
     next = std::exchange(write_observers, this);
   }

@@ -1,5 +1,6 @@
 // The buffer protocol: memoryview(tensor), np.frombuffer, file.readinto.
 #include "tensor/sparse.h"
+#include "tensor/exports.h"
 #include "tensor/python_tensor.h"
 
 namespace torchlite {
@@ -8,7 +9,7 @@ namespace {
 
 // What a filled Py_buffer points to. It keeps the memory itself: the tensor's own view of it may be re-pointed.
 struct Export {
-  PyRef<Storage> storage;
+  StoragePin storage;
   Py_ssize_t shape[kMaxDim], strides[kMaxDim];
 };
 
@@ -37,7 +38,7 @@ int tensor_bf_getbuffer(PyObject* o, Py_buffer* view, int flags) {
       if (!fortran && !(any && t->contiguous)) refuse("it is not contiguous in the order asked for");
     }
     Export* e = new Export;
-    e->storage = t->storage.copy();
+    e->storage = StoragePin(t->storage.copy());
     for (int d = 0; d < t->ndim; ++d) {
       e->shape[d] = static_cast<Py_ssize_t>(t->size(d));
       e->strides[d] = static_cast<Py_ssize_t>(t->stride(d) * item);

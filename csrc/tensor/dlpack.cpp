@@ -5,6 +5,7 @@
 // Import: an owner capsule holds the producer's block and calls its deleter when the last view has died.
 #include <algorithm>
 
+#include "tensor/exports.h"
 #include "tensor/python_tensor.h"
 #include "utils/numpy_api.h"
 
@@ -62,7 +63,7 @@ constexpr const char* kUsedName = std::is_same_v<Managed, DLManaged> ? "used_dlt
 template <class Managed>
 struct Exported {
   Managed managed;
-  PyRef<Storage> storage;
+  StoragePin storage;
   int64_t shape[kMaxDim], strides[kMaxDim];
 };
 
@@ -99,7 +100,7 @@ DLDevice device_of(const Tensor* t) {
 template <class Managed>
 PyRef<> export_tensor(Tensor* t, uint64_t flags) {
   auto* e = new Exported<Managed>{};
-  e->storage = t->storage.copy();
+  e->storage = StoragePin(t->storage.copy());
   std::copy_n(t->dims(), t->ndim, e->shape);
   std::copy_n(t->dims() + t->ndim, t->ndim, e->strides);
   e->managed.context = e;

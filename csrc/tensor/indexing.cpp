@@ -234,7 +234,8 @@ void assign_index(Tensor* t, PyObject* key, PyObject* value) {
     PyRef<Tensor> target = v.of(t);
     if (number && target->numel == 1 && target->device() == kCPU) return store_number(target->bytes(), t->dtype, value);
     if (is_tensor(value)) return copy_into(target.get(), as_tensor(value));
-    check(PyArray_CopyObject(reinterpret_cast<PyArrayObject*>(numpy_view(target.get())), value));
+    PyRef<> array = PyRef<>::borrow(numpy_view(target.get()));  // the value's conversion may run Python code
+    check(PyArray_CopyObject(reinterpret_cast<PyArrayObject*>(array.get()), value));
     return;
   }
   PyRef<Tensor> mask;

@@ -1,5 +1,6 @@
 // Tensors on NumPy memory and NumPy arrays on tensors' memory.
 #include "tensor/sparse.h"
+#include "tensor/exports.h"
 #include "tensor/tensor.h"
 #include "utils/errors.h"
 #include "utils/numpy_api.h"
@@ -17,7 +18,7 @@ Storage* storage_under(PyArrayObject* a) {
   if (base && PyMemoryView_Check(base)) base = PyMemoryView_GET_BUFFER(base)->obj;  // np.asarray of a tensor
   if (!base) return nullptr;
   if (is_tensor(base)) return as_tensor(base)->storage.get();
-  return is_storage(base) ? static_cast<Storage*>(base) : nullptr;
+  return leased_storage(base);
 }
 }  // namespace
 
@@ -34,9 +35,8 @@ PyObject* numpy_view(Tensor* t) {
   PyRef<> array =
       check(PyArray_NewFromDescr(&PyArray_Type, PyArray_DescrFromType(info(t->dtype).numpy_type), t->ndim, sizes,
                                  strides, t->bytes(), t->readonly() ? 0 : NPY_ARRAY_WRITEABLE, nullptr));
-  // SetBaseObject would look through the storage for another array; the base must be what keeps the memory alive.
-  check(PyArray_SetBaseObject(as_array(array.get()), t->storage.copy().release_object()));
-  t->array = std::move(array);
+  check(PyArray_SetBaseObject(as_array(array.get()), lease_of(t->storage.get()).release()));
+  cache_array(t, std::move(array));
   return t->array.get();
 }
 
@@ -111,7 +111,9 @@ PyRef<Tensor> tensor_from_result(PyRef<> result) {
 void copy_into(Tensor* dst, Tensor* src) {
   require_writable(dst, "copy_");
   QuietNumpy quiet;
-  check(PyArray_CopyInto(as_array(numpy_view(dst)), as_array(numpy_view(src))));
+  // Held, since NumPy lets other threads run.
+  PyRef<> to = PyRef<>::borrow(numpy_view(dst)), from = PyRef<>::borrow(numpy_view(src));
+  check(PyArray_CopyInto(as_array(to.get()), as_array(from.get())));
 }
 
 thread_local WriteObserver* write_observers = nullptr;

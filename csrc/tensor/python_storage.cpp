@@ -5,6 +5,7 @@
 #include "tensor/indexing.h"
 #include "tensor/python_tensor.h"
 #include "tensor/storage.h"
+#include "utils/gil.h"
 
 namespace torchlite {
 
@@ -67,10 +68,8 @@ PyObject* storage_tp_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
   });
 }
 
-PyObject* storage_tp_repr(PyObject* o) {
-  Storage* s = as_storage(o);
-  return PyUnicode_FromFormat("<%s of %lld elements>", Py_TYPE(o)->tp_name, static_cast<long long>(s->size()));
-}
+// Written in Python.
+PyObject* storage_tp_repr(PyObject* o) { return PyObject_CallMethod(o, "_format", nullptr); }
 
 Py_ssize_t storage_sq_length(PyObject* o) { return static_cast<Py_ssize_t>(as_storage(o)->size()); }
 
@@ -114,8 +113,12 @@ PyObject* storage_fill(PyObject* o, PyObject* value) {
   });
 }
 
-PyObject* storage_copy(PyObject* o, PyObject* source) {
+PyObject* storage_copy(PyObject* o, PyObject* args, PyObject* kwargs) {
   return guard([&]() -> PyObject* {
+    PyObject *source, *async = nullptr, *async_ = nullptr;
+    static const char* const names[] = {"source", "async", "async_", nullptr};
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|OO:copy_", const_cast<char**>(names), &source, &async, &async_))
+      throw PyError();
     if (!is_storage(source) || as_storage(source)->size() != as_storage(o)->size())
       value_error("copy_: expected a storage of %lld elements, but got %R",
                   static_cast<long long>(as_storage(o)->size()), source);
@@ -130,7 +133,48 @@ PyObject* storage_tolist(PyObject* o, PyObject*) {
   });
 }
 
-PyObject* storage_type(PyObject* o, PyObject*) {
+PyObject* storage_resize(PyObject* o, PyObject* size) {
+  return guard([&]() -> PyObject* {
+    int64_t n = is_int(size) ? parse_dims(size)[0] : -1;
+    if (n < 0) value_error("resize_: expected a number of elements, but got %R", size);
+    if (n > (int64_t{1} << 58)) throw std::bad_alloc();
+    wait_for_kernels();
+    resize_storage(as_storage(o), n * itemsize(as_storage(o)->dtype));
+    return new_ref(o);
+  });
+}
+
+// The contents go into the memory of a writable buffer, which every view of the storage is then on.
+PyObject* storage_move_into(PyObject* o, PyObject* buffer) {
+  return guard([&]() -> PyObject* {
+    if (as_storage(o)->device != kCPU) type_error("_move_into: the storage lies on a CUDA device");
+    wait_for_kernels();
+    move_storage(as_storage(o), buffer);
+    return new_ref(o);
+  });
+}
+
+DType dtype_of_storages(PyObject* type, const char* function) {
+  ptrdiff_t i = reinterpret_cast<PyTypeObject*>(type) - StorageTypes;
+  if (i < 0 || i >= kDTypes) type_error("%s: %R is no class of storages on the host", function, type);
+  return static_cast<DType>(i);
+}
+
+// A storage on the memory of a buffer.
+PyObject* storage_on_buffer(PyObject* type, PyObject* buffer_object) {
+  return guard([&]() -> PyObject* {
+    DType dtype = dtype_of_storages(type, "_on_buffer");
+    PyRef<> view = check(PyMemoryView_FromObject(buffer_object));
+    Py_buffer* buffer = PyMemoryView_GET_BUFFER(view.get());
+    if (!PyBuffer_IsContiguous(buffer, 'C')) value_error("_on_buffer: the memory is not contiguous");
+    auto address = reinterpret_cast<uintptr_t>(buffer->buf);
+    if (address % static_cast<uintptr_t>(itemsize(dtype)) || buffer->len % itemsize(dtype))
+      value_error("_on_buffer: %zd bytes are no whole number of aligned %s elements", buffer->len, info(dtype).name);
+    return wrap_memory(dtype, buffer->buf, buffer->len, kCPU, buffer->readonly, std::move(view)).release_object();
+  });
+}
+
+PyObject* storage_type_name(PyObject* o, PyObject*) {
   return guard([&]() -> PyObject* { return PyUnicode_FromString(class_name(Py_TYPE(o)).c_str()); });
 }
 
@@ -151,17 +195,16 @@ PyObject* storage_clone(PyObject* o, PyObject*) {
 // A storage with the contents of a bytes-like object: how pickles rebuild one.
 PyObject* storage_from_bytes(PyObject* type, PyObject* bytes) {
   return guard([&]() -> PyObject* {
-    ptrdiff_t i = reinterpret_cast<PyTypeObject*>(type) - StorageTypes;
-    if (i < 0 || i >= kDTypes) type_error("_from_bytes: %R is no typed storage class", type);
+    DType dtype = dtype_of_storages(type, "_from_bytes");
     Py_buffer view;
     check(PyObject_GetBuffer(bytes, &view, PyBUF_SIMPLE));
     struct Release {
       Py_buffer* view;
       ~Release() { PyBuffer_Release(view); }
     } release{&view};
-    if (view.len % kDTypeInfo[i].itemsize)
-      value_error("_from_bytes: %zd bytes are no whole number of %s elements", view.len, kDTypeInfo[i].name);
-    PyRef<Storage> s = new_storage(static_cast<DType>(i), view.len);
+    if (view.len % itemsize(dtype))
+      value_error("_from_bytes: %zd bytes are no whole number of %s elements", view.len, info(dtype).name);
+    PyRef<Storage> s = new_storage(dtype, view.len);
     if (view.len) memcpy(s->data, view.buf, static_cast<size_t>(view.len));
     return s.release();
   });
@@ -177,6 +220,8 @@ PyObject* storage_reduce(PyObject* o, PyObject*) {
   });
 }
 
+PyObject* storage_get_capacity(PyObject* o, void*) { return PyLong_FromLongLong(as_storage(o)->capacity); }
+PyObject* storage_get_cdata(PyObject* o, void*) { return PyLong_FromVoidPtr(o); }
 PyObject* storage_get_is_cuda(PyObject* o, void*) { return PyBool_FromLong(as_storage(o)->device != kCPU); }
 PyObject* storage_get_readonly(PyObject* o, void*) { return PyBool_FromLong(as_storage(o)->readonly); }
 PyObject* storage_get_owner(PyObject* o, void*) {
@@ -194,19 +239,28 @@ PyMappingMethods storage_mapping = {
 
 PyMethodDef storage_methods[] = {
     {"fill_", storage_fill, METH_O, "Sets every element to a number."},
-    {"copy_", storage_copy, METH_O, "Copies the elements of a storage of the same size, cast to this type."},
+    {"copy_", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(storage_copy)), METH_VARARGS | METH_KEYWORDS,
+     "copy_(source, async_=False)\n--\n\nCopies the elements of a storage of the same size, cast to this type."},
+    {"resize_", storage_resize, METH_O,
+     "Changes the number of elements; new ones are uninitialised. RuntimeError where more memory is needed and this is "
+     "not the library's, or arrays or buffers use it."},
     {"tolist", storage_tolist, METH_NOARGS, "The elements as a list of Python numbers."},
-    {"type", storage_type, METH_NOARGS, "The name of the class."},
+    {"_type_name", storage_type_name, METH_NOARGS, "The name of the class."},
     {"size", storage_size, METH_NOARGS, "Number of elements."},
     {"element_size", storage_element_size, METH_NOARGS, "Bytes of one element."},
     {"data_ptr", storage_data_ptr, METH_NOARGS, "Address of the first element."},
     {"clone", storage_clone, METH_NOARGS, "A copy in memory of its own."},
     {"_from_bytes", storage_from_bytes, METH_O | METH_CLASS, "A storage with the contents of a bytes-like object."},
+    {"_on_buffer", storage_on_buffer, METH_O | METH_CLASS, "A storage on the memory of a buffer."},
+    {"_move_into", storage_move_into, METH_O,
+     "Moves the elements into the memory of a buffer, where all views find them from then on."},
     {"__reduce__", storage_reduce, METH_NOARGS, nullptr},
     {nullptr, nullptr, 0, nullptr},
 };
 
 PyGetSetDef storage_getset[] = {
+    {"_capacity", storage_get_capacity, nullptr, "Bytes of the memory, which may be more than are in use.", nullptr},
+    {"_cdata", storage_get_cdata, nullptr, "Identity of the storage, an int.", nullptr},
     {"is_cuda", storage_get_is_cuda, nullptr, "Whether the memory lies on a CUDA device.", nullptr},
     {"readonly", storage_get_readonly, nullptr, "Whether the memory may not be written.", nullptr},
     {"owner", storage_get_owner, nullptr, "The object that owns the memory, or None if it is the library's.", nullptr},

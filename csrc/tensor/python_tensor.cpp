@@ -240,6 +240,7 @@ PyObject* tensor_get_array_interface(PyObject* o, void*) {
     for (int64_t& s : bytes) s *= itemsize(t->dtype);
     PyRef<> strides = int_tuple(bytes);
     PyRef<> address = check(PyLong_FromVoidPtr(t->bytes()));
+    ++t->storage->pins;  // nobody says when the address is no longer used
     return Py_BuildValue("{s:i,s:s,s:O,s:O,s:(OO)}", "version", 3, "typestr", info(t->dtype).typestr, "shape",
                          sizes.get(), "strides", strides.get(), "data", address.get(),
                          t->readonly() ? Py_True : Py_False);
@@ -312,12 +313,14 @@ PyObject* set_num_threads(PyObject*, PyObject* arg) {
   });
 }
 
-// Methods written in Python: {name: function} into the class that all tensors share. A static type refuses setattr.
-PyObject* add_tensor_methods(PyObject*, PyObject* methods) {
+// Methods written in Python: {name: function} into the class that all tensors, or storages, share. A static type refuses
+// setattr.
+template <PyTypeObject* Type>
+PyObject* add_methods(PyObject*, PyObject* methods) {
   return guard([&]() -> PyObject* {
-    if (!PyDict_Check(methods)) type_error("_add_tensor_methods: expected a dict, but got %.100s", type_name(methods));
-    check(PyDict_Update(TensorBase_Type.tp_dict, methods));
-    PyType_Modified(&TensorBase_Type);
+    if (!PyDict_Check(methods)) type_error("expected a dict of methods, but got %.100s", type_name(methods));
+    check(PyDict_Update(Type->tp_dict, methods));
+    PyType_Modified(Type);
     return none();
   });
 }
@@ -349,7 +352,10 @@ PyMethodDef module_functions[] = {
     {"_reset_peak_memory", reset_peak_memory, METH_NOARGS, "Sets peak_bytes to what is allocated now."},
     {"_fail_allocations_after", fail_allocations_after_, METH_O,
      "Test hook: host allocations fail after n more, until called with -1."},
-    {"_add_tensor_methods", add_tensor_methods, METH_O, "Adds methods written in Python to all tensor classes."},
+    {"_add_tensor_methods", add_methods<&TensorBase_Type>, METH_O,
+     "Adds methods written in Python to all tensor classes."},
+    {"_add_storage_methods", add_methods<&StorageBase_Type>, METH_O,
+     "Adds methods written in Python to all storage classes."},
     {nullptr, nullptr, 0, nullptr},
 };
 

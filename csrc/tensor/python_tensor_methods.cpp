@@ -247,7 +247,8 @@ PyObject* tensor_fill(PyObject* o, PyObject* value) {
     int item = itemsize(t->dtype);
     if (!t->contiguous) {
       number = element_to_number(element, t->dtype);
-      check(PyArray_FillWithScalar(reinterpret_cast<PyArrayObject*>(numpy_view(t)), number.get()));
+      PyRef<> array = PyRef<>::borrow(numpy_view(t));  // NumPy lets other threads run
+      check(PyArray_FillWithScalar(reinterpret_cast<PyArrayObject*>(array.get()), number.get()));
       return new_ref(o);
     }
     char* p = t->bytes();
@@ -290,7 +291,8 @@ void copy_elements(Tensor* dst, Tensor* src, bool broadcast) {
                        "elements.  Falling back to deprecated pointwise behavior.",
                        1));
   PyRef<Tensor> flat = contiguous(src);
-  check(PyArray_CopyAnyInto(reinterpret_cast<PyArrayObject*>(numpy_view(dst)),
+  PyRef<> array = PyRef<>::borrow(numpy_view(dst));
+  check(PyArray_CopyAnyInto(reinterpret_cast<PyArrayObject*>(array.get()),
                             reinterpret_cast<PyArrayObject*>(numpy_view(flat.get()))));
 }
 

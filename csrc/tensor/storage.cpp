@@ -1,8 +1,10 @@
 #include "tensor/storage.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "tensor/allocator.h"
+#include "tensor/exports.h"
 #include "tensor/python_tensor.h"
 #include "utils/errors.h"
 #include "utils/freelist.h"
@@ -20,8 +22,11 @@ PyRef<Storage> make_storage(DType dtype, Device device, bool readonly) {
   if (!s) throw PyError();
   ++live.storages;
   s->data = nullptr;
-  s->nbytes = 0;
+  s->nbytes = s->capacity = 0;
   new (&s->owner) PyRef<>();
+  s->lease = nullptr;
+  s->cached = nullptr;
+  s->pins = 0;
   s->device = device;
   s->dtype = dtype;
   s->readonly = readonly;
@@ -36,9 +41,11 @@ PyRef<Storage> new_storage(DType dtype, int64_t nbytes) {
   PyRef<Storage> s = make_storage(dtype, kCPU, false);
   if (nbytes <= static_cast<int64_t>(sizeof s->small)) {
     s->data = s->small;
+    s->capacity = sizeof s->small;
   } else {
     s->data = static_cast<char*>(allocate(nbytes));
     if (!s->data) throw std::bad_alloc();
+    s->capacity = nbytes;
   }
   s->nbytes = nbytes;
   return s;
@@ -47,37 +54,64 @@ PyRef<Storage> new_storage(DType dtype, int64_t nbytes) {
 PyRef<Storage> wrap_memory(DType dtype, void* data, int64_t nbytes, Device device, bool readonly, PyRef<> owner) {
   PyRef<Storage> s = make_storage(dtype, device, readonly);
   s->data = static_cast<char*>(data);
-  s->nbytes = nbytes;
+  s->nbytes = s->capacity = nbytes;
+  if (is_storage(owner.get())) ++static_cast<Storage*>(owner.get())->pins;  // until release_storage
   s->owner = std::move(owner);
   PyObject_GC_Track(s.get());
   return s;
 }
 
+namespace {
+
+// The memory becomes `data`, which `owner` owns or, without one, this storage.
+void replace_memory(Storage* self, char* data, int64_t capacity, PyRef<> owner) {
+  if (self->nbytes) std::memcpy(data, self->data, static_cast<size_t>(std::min(self->capacity, capacity)));
+  if (owns_block(self)) deallocate(self->data, self->capacity);
+  self->data = data;
+  self->capacity = capacity;
+  self->owner = std::move(owner);
+}
+
+}  // namespace
+
 void resize_storage(Storage* self, int64_t nbytes) {
-  if (nbytes <= self->nbytes) return;
-  if (self->owner)
-    runtime_error("cannot resize a storage of %lld bytes to %lld: its memory belongs to a %.100s",
-                  static_cast<long long>(self->nbytes), static_cast<long long>(nbytes), type_name(self->owner.get()));
-  // NumPy arrays and buffers on the old block would dangle: each holds a reference to this storage, the caller one.
-  if (Py_REFCNT(self) > 1)
-    runtime_error("cannot resize a storage of %lld bytes to %lld: it is in use by other views",
-                  static_cast<long long>(self->nbytes), static_cast<long long>(nbytes));
-  if (self->data == self->small && nbytes <= static_cast<int64_t>(sizeof self->small)) {
-    self->nbytes = nbytes;
-    return;
+  if (nbytes > self->capacity) {
+    if (self->owner)
+      runtime_error("cannot resize a storage of %lld bytes to %lld: its memory belongs to a %.100s",
+                    static_cast<long long>(self->nbytes), static_cast<long long>(nbytes), type_name(self->owner.get()));
+    if (memory_is_held(self))
+      runtime_error("cannot resize a storage of %lld bytes to %lld: arrays or buffers use its memory",
+                    static_cast<long long>(self->nbytes), static_cast<long long>(nbytes));
+    char* block = static_cast<char*>(allocate(nbytes));
+    if (!block) throw std::bad_alloc();
+    replace_memory(self, block, nbytes, {});
   }
-  char* block = static_cast<char*>(allocate(nbytes));
-  if (!block) throw std::bad_alloc();
-  if (self->nbytes) std::memcpy(block, self->data, static_cast<size_t>(self->nbytes));
-  if (owns_block(self)) deallocate(self->data, self->nbytes);
-  self->data = block;
   self->nbytes = nbytes;
+}
+
+void move_storage(Storage* self, PyObject* owner) {
+  if (self->owner && is_storage(self->owner.get())) runtime_error("cannot move a part of a storage to other memory");
+  if (memory_is_held(self))
+    runtime_error("cannot move a storage of %lld bytes to other memory: arrays or buffers use its memory",
+                  static_cast<long long>(self->nbytes));
+  PyRef<> view = check(PyMemoryView_FromObject(owner));
+  Py_buffer* buffer = PyMemoryView_GET_BUFFER(view.get());
+  if (buffer->readonly || buffer->len < self->capacity)
+    value_error("cannot move a storage of %lld bytes into %zd bytes of %s memory", static_cast<long long>(self->nbytes),
+                buffer->len, buffer->readonly ? "read-only" : "writable");
+  replace_memory(self, static_cast<char*>(buffer->buf), buffer->len, std::move(view));
 }
 
 // ---- slots --------------------------------------------------------------------------------------------------------
 
 int storage_tp_traverse(PyObject* o, visitproc visit, void* arg) {
-  Py_VISIT(static_cast<Storage*>(o)->owner.get());
+  Storage* self = static_cast<Storage*>(o);
+  Py_VISIT(self->owner.get());
+  // Arrays and their lease are no collected types: the lease's reference to this storage is shown on its behalf while
+  // only tensors have the arrays.
+  Py_ssize_t idle = 0;
+  for (Tensor* t = self->cached; t; t = t->next_cached) idle += Py_REFCNT(t->array.get()) == 1;
+  if (self->lease && Py_REFCNT(self->lease) == idle) Py_VISIT(o);
   return 0;
 }
 
@@ -90,7 +124,8 @@ int storage_tp_clear(PyObject*) {
 namespace {
 void release_storage(Storage* self) {
   --live.storages;
-  if (owns_block(self)) deallocate(self->data, self->nbytes);
+  if (owns_block(self)) deallocate(self->data, self->capacity);
+  if (self->owner && is_storage(self->owner.get())) --static_cast<Storage*>(self->owner.get())->pins;
   self->owner.reset();
   self->owner.~PyRef<>();
   freelist.put(self);

@@ -3,9 +3,11 @@
 #include <cstring>
 #include <string>
 
+#include "tensor/exports.h"
 #include "tensor/python_tensor.h"
 #include "utils/errors.h"
 #include "utils/freelist.h"
+#include "utils/gil.h"
 #include "utils/live_objects.h"
 #include "utils/numpy_api.h"
 
@@ -102,7 +104,7 @@ PyRef<Tensor> alias(const Tensor* t) { return new_view(t, t->sizes(), t->strides
 void repoint(Tensor* t, PyRef<Storage> storage, Dims sizes, Dims strides, int64_t offset) {
   // All that can fail happens on a fresh tensor, whose dimensions are then swapped in.
   PyRef<Tensor> fresh = new_tensor_on(std::move(storage), t->dtype, sizes, strides, offset);
-  t->array.reset();
+  drop_array(t);
   std::swap(t->storage, fresh->storage);
   std::swap(t->inline_dims, fresh->inline_dims);  // the union's larger member: heap dimensions move along
   std::swap(t->ndim, fresh->ndim);
@@ -117,10 +119,11 @@ void resize(Tensor* t, Dims sizes) {
     if (s < 0) runtime_error("resize_: sizes must not be negative, but got %s", format_dims(sizes).c_str());
   PyRef<Tensor> shape = make_tensor(t->dtype, sizes, nullptr);  // checks the number of elements
   if (shape->numel > (int64_t{1} << 58)) throw std::bad_alloc();
-  int64_t bytes = (t->offset + shape->numel) * itemsize(t->dtype);
-  if (bytes > t->storage->nbytes) {
-    t->array.reset();
-    resize_storage(t->storage.get(), bytes);
+  auto bytes = [&] { return (t->offset + shape->numel) * itemsize(t->dtype); };
+  if (bytes() > t->storage->nbytes) {
+    wait_for_kernels();  // other threads may have changed the tensor meanwhile
+    PyRef<Storage> storage = t->storage.copy();
+    if (bytes() > storage->nbytes) resize_storage(storage.get(), bytes());
   }
   repoint(t, t->storage.copy(), shape->sizes(), shape->strides(), t->offset);
 }
@@ -227,18 +230,14 @@ PyRef<> element_to_number(const char* p, DType dtype) {
 int tensor_tp_traverse(PyObject* o, visitproc visit, void* arg) {
   Tensor* self = as_tensor(o);
   Py_VISIT(self->storage.object());
-  PyObject* array = self->array.get();
-  Py_VISIT(array);
-  // An ndarray is no collected type: the reference to the storage that it holds as its base is shown on its behalf
-  // while nobody else has the array.
-  if (array && Py_REFCNT(array) == 1) Py_VISIT(self->storage.object());
+  Py_VISIT(self->array.get());
   return 0;
 }
 
 int tensor_tp_clear(PyObject* o) {
   // The storage stays: a tensor without memory could not be used by the finalizers that still see it. It can only be
   // part of a cycle through its owner (see storage_tp_clear).
-  as_tensor(o)->array.reset();
+  drop_array(as_tensor(o));
   return 0;
 }
 
@@ -248,7 +247,7 @@ void tensor_tp_dealloc(PyObject* o) {
   --live.tensors;
   PyObject_GC_UnTrack(o);
   if (self->weakrefs) PyObject_ClearWeakRefs(o);
-  self->array.reset();
+  drop_array(self);
   self->array.~PyRef<>();
   self->storage.reset();
   self->storage.~PyRef<Storage>();

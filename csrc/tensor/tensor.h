@@ -2,7 +2,7 @@
 //
 // Invariants: every element lies inside the storage; `numel` is the product of the sizes; `contiguous` says that the
 // elements lie row-major without gaps (always so when numel <= 1); strides count elements and may be 0 or negative.
-// `array` caches a NumPy view of the same memory; its base is the Storage, so no cycle leads back here.
+// `array` caches a NumPy view of the same memory; its base is the Storage's lease, so no cycle leads back here.
 // An exact Tensor holds only a Storage and that array, so it stays untracked unless the Storage's owner is an object
 // that the collector knows, which may lead back; an instance of a Python subclass is tracked.
 #pragma once
@@ -45,6 +45,7 @@ struct Dims {
 struct Tensor : PyObject {
   PyRef<Storage> storage;
   PyRef<> array;
+  Tensor *next_cached, *previous_cached;  // in the storage's list; meaningful while there is an array
   PyObject* weakrefs;
   int64_t offset;  // in elements
   int64_t numel;

@@ -14,6 +14,8 @@ std::vector<std::recursive_mutex*>& known() {
   static auto* mutexes = new std::vector<std::recursive_mutex*>();
   return *mutexes;
 }
+// A forked child has no other threads.
+[[maybe_unused]] const int registered = pthread_atfork(nullptr, nullptr, [] { kernels_running = 0; });
 void unlock_all_in_child() {
   for (std::recursive_mutex* m : known()) new (m) std::recursive_mutex();
 }
@@ -28,6 +30,14 @@ void restore_gil(PyThreadState* state) noexcept {
     PyEval_RestoreThread(state);
   } catch (const abi::__forced_unwind&) {
     hang_thread();
+  }
+}
+
+void wait_for_kernels() {
+  while (kernels_running) {
+    PyThreadState* state = PyEval_SaveThread();
+    usleep(20);
+    restore_gil(state);
   }
 }
 

@@ -13,14 +13,25 @@ namespace torchlite {
 void restore_gil(PyThreadState* state) noexcept;
 [[noreturn]] void hang_thread() noexcept;
 
+// How many threads are inside a kernel without the GIL. Changed with the GIL held.
+inline int kernels_running = 0;
+// Returns when no thread is inside a kernel, with the GIL held: then memory may move. Other threads run meanwhile.
+void wait_for_kernels();
+
 // Lets other Python threads run for as long as it lives, if the kernel passes enough elements for that to pay. The
 // scope must not touch Python state.
 class GilRelease {
  public:
   static constexpr int64_t kAbove = 16384;
-  explicit GilRelease(int64_t elements) : state_(elements > kAbove ? PyEval_SaveThread() : nullptr) {}
+  explicit GilRelease(int64_t elements) : state_(nullptr) {
+    if (elements <= kAbove) return;
+    ++kernels_running;
+    state_ = PyEval_SaveThread();
+  }
   ~GilRelease() {
-    if (state_) restore_gil(state_);
+    if (!state_) return;
+    restore_gil(state_);
+    --kernels_running;
   }
   GilRelease(const GilRelease&) = delete;
   GilRelease& operator=(const GilRelease&) = delete;

@@ -69,9 +69,9 @@ def test_multiprocessing_is_the_standard_one_with_sharing_strategies():
     import multiprocessing as standard
 
     assert multiprocessing.Process is standard.Process
-    multiprocessing.set_sharing_strategy("copy")
+    multiprocessing.set_sharing_strategy("file_descriptor")
     assert multiprocessing.get_sharing_strategy() in multiprocessing.get_all_sharing_strategies()
-    with pytest.raises(ValueError, match=r"set_sharing_strategy: .*'copy'.*'file_system'"):
+    with pytest.raises(ValueError, match=r"set_sharing_strategy: .*'file_descriptor'.*'file_system'"):
         multiprocessing.set_sharing_strategy("file_system")
 
 

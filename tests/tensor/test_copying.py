@@ -3,6 +3,7 @@
 import copy
 import gc
 import pickle
+import threading
 import weakref
 
 import numpy as np
@@ -108,15 +109,75 @@ def test_resize_keeps_the_leading_elements():
     assert t.resize_([2]).tolist() == [1, 2] and t.resize_(torchlite.Size([1, 1])).tolist() == [[1]]
 
 
-@pytest.mark.parametrize("make", [lambda t: t.numpy(), lambda t: t[:1], lambda t: t.storage(), memoryview])
-def test_growing_memory_that_others_use_is_refused(make):
-    t = FloatTensor([1, 2, 3])
+HOLDERS = {
+    "array": lambda t: t.numpy(), "array of a view that died": lambda t: t[1:].numpy(), "asarray": np.asarray,
+    "memoryview": memoryview, "view of an array": lambda t: t.numpy()[:1], "DLPack capsule": lambda t: t.__dlpack__(),
+    "array through DLPack": np.from_dlpack, "part of the storage": lambda t: t.storage()[1:2],
+    "bytes as another type": lambda t: from_numpy(t.numpy().view(np.int32)),
+}
+
+
+@pytest.mark.parametrize("make", HOLDERS.values(), ids=HOLDERS)
+def test_growing_memory_that_others_hold_addresses_of_is_refused(make):
+    t = FloatTensor([1, 2, 3, 4, 5])
+    view = t[1:]
     other = make(t)
-    with pytest.raises(RuntimeError, match="in use by other views"):
+    with pytest.raises(RuntimeError, match="cannot resize .* of 20 bytes to 4000: arrays or buffers use its memory"):
         t.resize_(1000)
-    assert t.tolist() == [1, 2, 3]
+    assert t.tolist() == [1, 2, 3, 4, 5] and view.tolist() == [2, 3, 4, 5]
     del other
     assert t.resize_(1000).numel() == 1000
+
+
+def test_an_array_interface_holds_the_memory_for_good():
+    t = FloatTensor([1, 2, 3, 4, 5])
+    address = t.__array_interface__["data"][0]
+    with pytest.raises(RuntimeError, match="arrays or buffers"):
+        t.resize_(1000)
+    assert t.data_ptr() == address
+
+
+def test_other_tensors_on_growing_memory_see_the_new_block():
+    t = FloatTensor([1, 2, 3, 4, 5])
+    views = [t[1:], t.view(5), FloatTensor(t.storage())]
+    for view in views:
+        np.add(view, 0)  # leaves a cached array with the tensor, which nobody else has
+    t.resize_(1000)[1] = 9
+    assert [v.tolist() for v in views] == [[9, 3, 4, 5], [1, 9, 3, 4, 5], [1, 9, 3, 4, 5]]
+    assert views[0].storage() is t.storage() and t.storage().size() == 1000
+    np.testing.assert_array_equal(views[0].numpy(), [9, 3, 4, 5])
+
+
+def test_memory_that_a_value_grows_while_it_is_assigned():
+    t = FloatTensor(8).zero_()
+
+    class Growing(float):
+        def __float__(self):
+            with pytest.raises(RuntimeError, match="arrays or buffers"):
+                t.resize_(10_000)
+            return 1.0
+
+    t[:2] = [Growing(), Growing()]
+    t[[0, 1]] = [Growing(), 2.0]
+    assert t.numel() == 8
+
+
+def test_memory_grows_while_kernels_of_other_threads_run():
+    t = FloatTensor(1_000_000).fill_(1)
+    results = []
+
+    def work():
+        for _ in range(5):
+            results.append((t[:500_000] + 1).sum())
+
+    threads = [threading.Thread(target=work) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for size in range(1_000_001, 1_000_011):
+        t.resize_(size * 2)
+    for thread in threads:
+        thread.join()
+    assert results == [1_000_000] * 10
 
 
 def test_growing_foreign_memory_is_refused():
