@@ -1,7 +1,7 @@
 """Copies of tensors by the copy module and pickles, with what instances of Python subclasses hold.
 
-A tensor is its class, a storage and a view of it. A storage is copied or pickled once for all the tensors on it, so they
-share memory again afterwards.
+A tensor is its class, a storage and a view of it. A storage is copied or pickled once for all the tensors on it, and so
+they share memory again.
 """
 
 from __future__ import annotations
