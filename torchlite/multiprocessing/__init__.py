@@ -1,8 +1,8 @@
 """The standard library's ``multiprocessing``, which then shares the memory of tensors that it sends.
 
-Importing this module is enough: tensors and Variables that pass through queues and pipes, or are pickled as arguments of
-a new process, are the same memory on both sides, see :mod:`torchlite.multiprocessing.reductions`. What a process is to
-inherit by a fork has to be shared before, with `share_memory_()`.
+Importing this module is enough: tensors and Variables that pass through queues and pipes, or are pickled as arguments
+of a new process, are the same memory on both sides, see :mod:`torchlite.multiprocessing.reductions`. What a process
+is to inherit by a fork has to be shared before, with `share_memory_()`.
 """
 
 from __future__ import annotations
