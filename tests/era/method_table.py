@@ -70,6 +70,16 @@ def spread(*sizes: int) -> Drawn:
     return Drawn(sizes, build)
 
 
+def definite(n: int) -> Drawn:
+    """A matrix that is symmetric and positive definite."""
+
+    def build(rng):
+        a = rng.uniform(-1, 1, (n, n))
+        return a @ a.T + n * np.eye(n)
+
+    return Drawn((n, n), build)
+
+
 def below(high: int, *sizes: int) -> Drawn:
     """Indices in [0, high), repeats among them."""
     return Drawn(sizes, lambda rng: rng.integers(0, high, sizes), False)
@@ -386,6 +396,7 @@ def products() -> list[Entry]:
                                                                 dims=(1,))
     entries += method("cross", real(2, 3, 3), real(2, 3, 3), 1, variant="dim1_of_3", dims=(1,))
     entries += method("inverse", spread(3, 3))
+    entries += method("potrf", definite(3)) + method("potrf", definite(3), False, variant="lower")
     entries += method("gesv", real(3, 2), spread(3, 3)) + method("gesv", real(3, 1), spread(3, 3), variant="column")
     return entries
 

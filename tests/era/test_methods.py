@@ -11,7 +11,6 @@ from method_table import LAYOUTS, TABLE, Drawn, Entry
 
 # Their functions take the coefficients in other places than their methods.
 COEFFICIENTS_BETWEEN = {"addmm", "addbmm", "baddbmm", "addmv", "addr"}
-TABLE = [e for e in TABLE if hasattr(Variable, e.name)]
 
 
 def entries(chosen):

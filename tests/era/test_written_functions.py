@@ -385,9 +385,11 @@ def test_a_sample_may_be_the_only_result():
     assert x.grad.data.abs().sum() > 0
 
 
-@pytest.mark.parametrize("draw", [lambda p: p.bernoulli(), lambda p: torch.normal(p, 1)],
-                         ids=["bernoulli", "normal"])
+@pytest.mark.parametrize("draw", [lambda p: p.multinomial(2), lambda p: p.bernoulli(), lambda p: torch.normal(p, 1)],
+                         ids=["multinomial", "bernoulli", "normal"])
 def test_a_sequence_of_samples(draw):
+    if not hasattr(torch.DoubleTensor, "multinomial"):
+        pytest.skip("multinomial is to come")
     x = Variable(torch.rand(3).double() + 0.1, requires_grad=True)
     p, samples = (x * 1).clamp(0.05, 0.95), []
     for _ in range(3):
