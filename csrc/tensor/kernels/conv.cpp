@@ -2,23 +2,11 @@
 
 #include "tensor/kernels/conv.h"
 
-#include <algorithm>
 #include <cstring>
 
 namespace torchlite::kernels {
 
 namespace {
-
-// The positions [first, last) at which a point `offset` from the window's corner lies inside a side of length `size`.
-struct Inside {
-  int64_t first, last;
-};
-Inside inside(int64_t offset, int64_t stride, int64_t size, int64_t positions) {
-  int64_t first = offset >= 0 ? 0 : (-offset + stride - 1) / stride;
-  int64_t last = size - offset <= 0 ? 0 : (size - offset + stride - 1) / stride;
-  last = std::min(last, positions);
-  return {std::min(first, last), last};
-}
 
 // Calls row(image offset of the row, columns offset, positions inside) for every point and row of positions.
 template <class Row>
@@ -30,13 +18,13 @@ void for_each_row(const Window& w, const Row& row) {
         for (int64_t k = 0; k < w.kernel[2]; ++k) {
           int64_t dz = i * w.dilation[0] - w.padding[0], dy = j * w.dilation[1] - w.padding[1],
                   dx = k * w.dilation[2] - w.padding[2];
-          Inside x = inside(dx, w.stride[2], w.size[2], w.out[2]);
+          Inside x(dx, w.stride[2], w.size[2], w.out[2]), none(0, 1, 0, 0);
           for (int64_t oz = 0; oz < w.out[0]; ++oz) {
             int64_t z = oz * w.stride[0] + dz;
             for (int64_t oy = 0; oy < w.out[1]; ++oy, to += w.out[2]) {
               int64_t y = oy * w.stride[1] + dy;
               bool outside = z < 0 || z >= w.size[0] || y < 0 || y >= w.size[1];
-              row(((c * w.size[0] + z) * w.size[1] + y) * w.size[2] + dx, to, outside ? Inside{0, 0} : x);
+              row(((c * w.size[0] + z) * w.size[1] + y) * w.size[2] + dx, to, outside ? none : x);
             }
           }
         }
