@@ -136,8 +136,11 @@ def check_sample(sample):
     def call(*variables):
         full = list(args)
         for place, v in zip(numbers, variables, strict=True):
-            # A Function that writes its argument gets one that is no leaf.
-            full[place] = v.clone() if sample[0] == "SetItem" else v
+            if sample[0] == "SetItem":
+                v = v.clone()  # it writes its argument, which must not be a leaf then
+            elif sample[0] == "Potrf":
+                v = (v + v.t()) / 2  # of which it reads one triangle
+            full[place] = v
         outputs = cls.apply(*full)
         outputs = outputs if isinstance(outputs, tuple) else (outputs,)
         assert all(type(o) is Variable for o in outputs)
@@ -380,7 +383,7 @@ def check_nested_io():
     assert a.grad.data.tolist() == [3, 3] and b.grad.data.tolist() == [1, 1] and c.grad.data.tolist() == [0, 0]
 
 
-def check_stochastic_functions():
+def check_multinomial():
     torch.manual_seed(3)
     probs = Variable(torch.DoubleTensor([[0.2, 0.3, 0.5], [0.6, 0.3, 0.1]]), requires_grad=True)
     action = probs.multinomial()
@@ -389,13 +392,16 @@ def check_stochastic_functions():
     action.reinforce(2)
     torch.autograd.backward([action], [None])
     assert probs.grad.data.size() == probs.size() and (probs.grad.data != 0).sum() > 0
+
+
+def check_normal_and_bernoulli():
     mean = leaf(3)
     sample = Variable._torch.normal(mean, 0.5)
     sample.reinforce(T(3))
     (sample * 2).sum().backward()
     assert mean.grad is not None
     try:
-        mean.bernoulli().sum().backward()
+        mean.sigmoid().bernoulli().sum().backward()
     except RuntimeError as e:
         assert "requires providing a reward" in str(e)
     else:

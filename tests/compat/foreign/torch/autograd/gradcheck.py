@@ -117,7 +117,9 @@ def gradcheck(func, inputs, eps=1e-6, atol=1e-5, rtol=1e-3):
             return False
     # A zero gradient in gives a zero gradient out.
     zero_gradients(inputs)
-    output = _tuple(func(*inputs))
+    output = [o for o in _tuple(func(*inputs)) if o.requires_grad]
+    if not output:
+        return True
     torch.autograd.backward(output, [o.data.new(o.size()).zero_() for o in output], create_graph=True)
     for gradient, data in iter_variables(inputs):
         if gradient is not None and (gradient.size() != data.size() or not gradient.eq(0).all()):
