@@ -3,6 +3,8 @@
 #include "tensor/kernels/pool.h"
 
 #include <algorithm>
+#include <bit>
+#include <type_traits>
 
 namespace torchlite::kernels {
 
@@ -46,8 +48,10 @@ int64_t counted(const Window& w, int d, int64_t at, bool count_border) {
 
 }  // namespace
 
+// A row of positions at a time, selected by masks: what wins is not to be predicted, so a branch would be slow.
 template <class T>
 void max_pool(const Window& w, const T* image, T* out, int64_t* index) {
+  using Bits = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
   int64_t stride = w.stride[2];
   for_each_row(w, [&](int64_t c, int64_t z, int64_t y, int64_t to) {
     const T* volume = image + c * w.volume();
@@ -59,8 +63,10 @@ void max_pool(const Window& w, const T* image, T* out, int64_t* index) {
       for (int64_t x = in.first; x < in.last; ++x) {
         T v = volume[from + x * stride], b = best[x];
         bool better = (where[x] < 0) | (v > b) | ((v != v) & (b == b));
-        best[x] = better ? v : b;
-        where[x] = better ? from + x * stride : where[x];
+        Bits mask = -static_cast<Bits>(better);
+        best[x] = std::bit_cast<T>((std::bit_cast<Bits>(v) & mask) | (std::bit_cast<Bits>(b) & ~mask));
+        int64_t wide = -static_cast<int64_t>(better);
+        where[x] = ((from + x * stride) & wide) | (where[x] & ~wide);
       }
     });
   });
