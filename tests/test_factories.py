@@ -203,10 +203,10 @@ def test_generator_of_its_own():
 
 
 MISUSES = {
-    "uniform_ backwards": (lambda: torchlite.FloatTensor(2).uniform_(1, 0), ValueError, "from 1.0 to 0.0"),
+    "uniform_ backwards": (lambda: torchlite.FloatTensor(2).uniform_(1, 0), RuntimeError, "from 1.0 to 0.0"),
     "uniform_ of integers": (lambda: torchlite.LongTensor(2).uniform_(), TypeError, "not for Long"),
-    "bernoulli_ of 2": (lambda: torchlite.FloatTensor(2).bernoulli_(2), ValueError, "between 0 and 1, but got 2.0"),
-    "random_ of nothing": (lambda: torchlite.LongTensor(2).random_(0), ValueError, "from 0 to 0"),
+    "bernoulli_ of 2": (lambda: torchlite.FloatTensor(2).bernoulli_(2), RuntimeError, "between 0 and 1, but got 2.0"),
+    "random_ of nothing": (lambda: torchlite.LongTensor(2).random_(0), RuntimeError, "from 0 to 0"),
     "another generator": (lambda: torchlite.FloatTensor(2).normal_(generator=3), TypeError, "not int"),
     "generator with arguments": (lambda: torchlite.Generator(3), TypeError, "takes no arguments"),
 }

@@ -62,13 +62,14 @@ _LAZY = {
 }
 _LAZY_NAMES = {
     "_factories": (
-        "arange", "bernoulli", "eye", "full", "linspace", "logspace", "normal", "ones", "ones_like", "rand", "randn",
-        "randperm", "range", "set_default_tensor_type", "zeros", "zeros_like",
+        "arange", "eye", "full", "linspace", "logspace", "ones", "ones_like", "rand", "randn", "randperm", "range",
+        "set_default_tensor_type", "zeros", "zeros_like",
     ),
     "serialization": ("load", "save"),
     "random": ("default_generator", "get_rng_state", "initial_seed", "manual_seed", "seed", "set_rng_state"),
     "utils.typename": ("typename",),
     "_ops.factors": ("btriunpack",),
+    "_ops.sampling": ("bernoulli", "multinomial", "normal"),
     "_utils": ("_import_dotted_name",),
 }
 

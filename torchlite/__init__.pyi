@@ -53,12 +53,10 @@ from ._C import set_num_threads as set_num_threads
 from ._C import split as split
 from ._C import unbind as unbind
 from ._factories import arange as arange
-from ._factories import bernoulli as bernoulli
 from ._factories import eye as eye
 from ._factories import full as full
 from ._factories import linspace as linspace
 from ._factories import logspace as logspace
-from ._factories import normal as normal
 from ._factories import ones as ones
 from ._factories import ones_like as ones_like
 from ._factories import rand as rand
@@ -69,6 +67,9 @@ from ._factories import set_default_tensor_type as set_default_tensor_type
 from ._factories import zeros as zeros
 from ._factories import zeros_like as zeros_like
 from ._ops.factors import btriunpack as btriunpack
+from ._ops.sampling import bernoulli as bernoulli
+from ._ops.sampling import multinomial as multinomial
+from ._ops.sampling import normal as normal
 from ._utils import _import_dotted_name as _import_dotted_name
 from .autograd import Function as Function
 from .autograd import Variable as Variable

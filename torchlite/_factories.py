@@ -18,12 +18,10 @@ from torchlite._utils import _import_dotted_name
 
 __all__ = [
     "arange",
-    "bernoulli",
     "eye",
     "full",
     "linspace",
     "logspace",
-    "normal",
     "ones",
     "ones_like",
     "rand",
@@ -148,28 +146,3 @@ def randperm(n: int, out: Any = None) -> Any:
     order = np.argsort(_C.DoubleTensor(n).uniform_().numpy(), kind="stable") if n else np.empty(0)
     out = _C.LongTensor(n) if out is None else out.resize_(n)
     return out.copy_(_C.from_numpy(order.astype(np.int64)))
-
-
-def _is_variable(obj: Any) -> bool:
-    """Whether `obj` is a Variable of torchlite or of another package on its extension."""
-    return isinstance(obj, _C._VariableBase)
-
-
-def normal(means: Any, std: Any = 1.0, out: Any = None) -> Any:
-    """Normal random numbers, one for each element of the tensor `means` or of the tensor `std`."""
-    if _is_variable(means):
-        return type(means)._torch.normal(means, std)
-    like = means if isinstance(means, _C._TensorBase) else std
-    if not isinstance(like, _C._TensorBase):
-        raise TypeError("normal: expected a tensor for 'means' or 'std'")
-    drawn = like.clone().normal_()
-    result = drawn * std + means
-    return result if out is None else out.resize_(*result.size()).copy_(result)
-
-
-def bernoulli(input: Any, out: Any = None) -> Any:
-    """Ones with the probabilities that the tensor `input` holds, else zeros."""
-    if _is_variable(input):
-        return input.bernoulli()
-    out = input.clone() if out is None else out.resize_(*input.size())
-    return out.bernoulli_(input)

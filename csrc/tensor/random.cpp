@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <utility>
 
 #include "utils/errors.h"
 #include "utils/numpy_api.h"
@@ -44,6 +45,12 @@ void require_floating(PyObject* self, const char* function) {
     type_error("%s is only available for floating types, not for %s", function, info(as_tensor(self)->dtype).name);
 }
 
+void require(bool holds, double value, const char* function, const char* what) {
+  if (holds) return;
+  PyRef<> shown = check(PyFloat_FromDouble(value));
+  runtime_error("%s: %s, but got %R", function, what, shown.get());
+}
+
 // The arguments (a, b) of a distribution, by the given names, and `generator`.
 struct Parameters {
   double a, b;
@@ -73,7 +80,7 @@ PyObject* tensor_uniform(PyObject* self, PyObject* args, PyObject* kwargs) {
     require_floating(self, "uniform_");
     if (!(p.a <= p.b)) {
       PyRef<> low = check(PyFloat_FromDouble(p.a)), high = check(PyFloat_FromDouble(p.b));
-      value_error("uniform_: from must not be above to, but got from %R to %R", low.get(), high.get());
+      runtime_error("uniform_: from must not be above to, but got from %R to %R", low.get(), high.get());
     }
     kernels::Generator& g = state_of(p.generator);
     return fill(self, "uniform_", [&]<class T>(T* out, int64_t n) {
@@ -86,6 +93,7 @@ PyObject* tensor_normal(PyObject* self, PyObject* args, PyObject* kwargs) {
   return guard([&]() -> PyObject* {
     Parameters p(args, kwargs, "|dd$O:normal_", "mean", "std", 0, 1);
     require_floating(self, "normal_");
+    require(p.b >= 0, p.b, "normal_", "std must not be negative");
     kernels::Generator& g = state_of(p.generator);
     return fill(self, "normal_", [&]<class T>(T* out, int64_t n) {
       kernels::normal(g, static_cast<T>(p.a), static_cast<T>(p.b), out, n);
@@ -96,7 +104,7 @@ PyObject* tensor_normal(PyObject* self, PyObject* args, PyObject* kwargs) {
 void require_probability(double p, const char* function) {
   if (p >= 0 && p <= 1) return;
   PyRef<> value = check(PyFloat_FromDouble(p));
-  value_error("%s: a probability must lie between 0 and 1, but got %R", function, value.get());
+  runtime_error("%s: a probability must lie between 0 and 1, but got %R", function, value.get());
 }
 
 PyObject* tensor_bernoulli(PyObject* self, PyObject* args, PyObject* kwargs) {
@@ -141,6 +149,14 @@ uint64_t default_range(DType dtype) {
   }
 }
 
+// The smallest and the largest value of an integer type.
+std::pair<int64_t, int64_t> limits(DType dtype) {
+  if (dtype == DType::Byte) return {0, 255};
+  int bits = static_cast<int>(8 * itemsize(dtype)) - 1;
+  int64_t largest = static_cast<int64_t>((uint64_t{1} << bits) - 1);
+  return {-largest - 1, largest};
+}
+
 PyObject* tensor_random(PyObject* self, PyObject* args, PyObject* kwargs) {
   return guard([&]() -> PyObject* {
     const char* names[] = {"from", "to", "generator", nullptr};
@@ -158,11 +174,19 @@ PyObject* tensor_random(PyObject* self, PyObject* args, PyObject* kwargs) {
     require_writable(t, "random_");
     long long low = 0;
     uint64_t range = default_range(t->dtype);
-    if (first) {
+    if (first && !second && kwargs && PyDict_GetItemString(kwargs, "from")) type_error("random_: 'from' needs 'to'");
+    if (first || second) {
       // One bound alone is the upper one.
       long long high = integer(second ? second : first);
-      low = second ? integer(first) : 0;
-      if (low >= high) value_error("random_: from must be below to, but got from %lld to %lld", low, high);
+      low = first && second ? integer(first) : 0;
+      if (low >= high) runtime_error("random_: from must be below to, but got from %lld to %lld", low, high);
+      if (!is_floating(t->dtype)) {
+        auto [smallest, largest] = limits(t->dtype);
+        if (low < smallest || high - 1 > largest)
+          runtime_error("random_: a %s tensor holds values from %lld to %lld, but got from %lld to %lld",
+                        info(t->dtype).name, static_cast<long long>(smallest), static_cast<long long>(largest), low,
+                        high);
+      }
       range = static_cast<uint64_t>(high) - static_cast<uint64_t>(low);
     }
     kernels::Generator& g = state_of(generator);
@@ -189,6 +213,7 @@ PyObject* tensor_exponential(PyObject* self, PyObject* args, PyObject* kwargs) {
   return guard([&]() -> PyObject* {
     Parameter p(args, kwargs, "|d$O:exponential_", "lambd", 1);
     require_floating(self, "exponential_");
+    require(p.a > 0, p.a, "exponential_", "lambd must be positive");
     return fill_from_uniform(self, "exponential_", p.generator, [&](double u) { return -std::log(u) / p.a; });
   });
 }
@@ -197,6 +222,7 @@ PyObject* tensor_cauchy(PyObject* self, PyObject* args, PyObject* kwargs) {
   return guard([&]() -> PyObject* {
     Parameters p(args, kwargs, "|dd$O:cauchy_", "median", "sigma", 0, 1);
     require_floating(self, "cauchy_");
+    require(p.b > 0, p.b, "cauchy_", "sigma must be positive");
     return fill_from_uniform(self, "cauchy_", p.generator,
                              [&](double u) { return p.a + p.b * std::tan(M_PI * (u - 0.5)); });
   });
@@ -205,7 +231,7 @@ PyObject* tensor_cauchy(PyObject* self, PyObject* args, PyObject* kwargs) {
 PyObject* tensor_geometric(PyObject* self, PyObject* args, PyObject* kwargs) {
   return guard([&]() -> PyObject* {
     Parameter p(args, kwargs, "d|$O:geometric_", "p", 0.5);
-    if (!(p.a > 0 && p.a < 1)) require_probability(p.a > 0 ? p.a + 1 : p.a - 1, "geometric_");
+    require(p.a > 0 && p.a < 1, p.a, "geometric_", "p must lie between 0 and 1, without them");
     double base = std::log1p(-p.a);
     return fill_from_uniform(self, "geometric_", p.generator,
                              [&](double u) { return std::floor(std::log(u) / base) + 1; });
@@ -216,6 +242,7 @@ PyObject* tensor_log_normal(PyObject* self, PyObject* args, PyObject* kwargs) {
   return guard([&]() -> PyObject* {
     Parameters p(args, kwargs, "|dd$O:log_normal_", "mean", "std", 1, 2);
     require_floating(self, "log_normal_");
+    require(p.b > 0, p.b, "log_normal_", "std must be positive");
     kernels::Generator& g = state_of(p.generator);
     return fill(self, "log_normal_", [&]<class T>(T* out, int64_t n) {
       kernels::normal(g, static_cast<T>(p.a), static_cast<T>(p.b), out, n);

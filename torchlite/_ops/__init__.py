@@ -81,4 +81,4 @@ def define_op(
     )
 
 
-from . import factors, linalg, order, products  # noqa: E402, F401  (declare their rows)
+from . import factors, linalg, order, products, sampling  # noqa: E402, F401  (declare their rows and methods)
