@@ -1,4 +1,4 @@
-"""Bernoulli and Normal: what they draw, the gradient that a reward gives their inputs, and how a run finds them."""
+"""Bernoulli, Normal, Multinomial: what they draw, the gradients that rewards give, and how a run finds them."""
 
 import gc
 import weakref
@@ -8,7 +8,7 @@ import pytest
 
 import torchlite
 from torchlite.autograd import Function, StochasticFunction, Variable, grad
-from torchlite.autograd._functions import Bernoulli, Normal
+from torchlite.autograd._functions import Bernoulli, Multinomial, Normal
 
 
 def leaf(values, dtype=np.float64, requires_grad=True):
@@ -56,7 +56,25 @@ def test_normal_draws_around_the_means(fixed):
     assert np.allclose(array(samples).std(0), [2, 2], atol=0.08)
 
 
-@pytest.mark.parametrize("make", [Bernoulli, lambda: Normal(1.0)], ids=["Bernoulli", "Normal"])
+def test_multinomial_draws_classes_in_proportion_to_their_weights():
+    samples = Multinomial(20000, True)(leaf([[1.0, 0.0, 3.0], [2.0, 2.0, 0.0]]))
+    assert type(samples.data) is torchlite.LongTensor and samples.size() == (2, 20000)
+    counts = np.stack([np.bincount(row, minlength=3) / 20000 for row in array(samples)])
+    assert np.allclose(counts, [[0.25, 0, 0.75], [0.5, 0.5, 0]], atol=0.02)
+
+
+def test_multinomial_without_replacement_draws_different_classes():
+    samples = array(Multinomial(4, False)(leaf(probabilities(50, 6))))
+    assert all(len(set(row)) == 4 for row in samples)
+
+
+def test_multinomial_of_one_row_gives_one_row():
+    assert Multinomial(5, True)(leaf([0.5, 0.5])).size() == (5,)
+
+
+@pytest.mark.parametrize(
+    "make", [Bernoulli, lambda: Normal(1.0), lambda: Multinomial(2, True)], ids=["Bernoulli", "Normal", "Multinomial"]
+)
 def test_samples_do_not_require_grad(make):
     draw = make()
     samples = draw(leaf(probabilities(2, 3)))
@@ -64,7 +82,7 @@ def test_samples_do_not_require_grad(make):
 
 
 def test_they_are_old_style_stochastic_functions():
-    for cls in (Bernoulli, Normal):
+    for cls in (Bernoulli, Normal, Multinomial):
         assert cls._is_legacy and issubclass(cls, StochasticFunction)
 
 
@@ -118,6 +136,28 @@ def test_the_gradients_of_normal():
         [means, deviations],
         lambda s, m, d: -((s - m) ** 2) / (2 * d**2) - np.log(d),
     )
+
+
+def log_multinomial(replacement):
+    def log_probability(samples, weights):
+        result = np.zeros(samples.shape)
+        for row in np.ndindex(samples.shape[:-1]):
+            left = weights[row].copy()
+            for k, c in enumerate(samples[row]):
+                result[row][k] = np.log(left[c] / left.sum())
+                if not replacement:
+                    left[c] = 0
+        return result
+
+    return log_probability
+
+
+@pytest.mark.parametrize("size", [(5,), (3, 5)], ids=["row", "rows"])
+@pytest.mark.parametrize("replacement", [True, False], ids=["with replacement", "without"])
+@pytest.mark.parametrize("n", [1, 3, 5])
+def test_the_gradient_of_multinomial(size, replacement, n):
+    weights = leaf(probabilities(*size))
+    check(Multinomial(n, replacement)(weights), [weights], log_multinomial(replacement))
 
 
 def test_a_reward_moves_the_means_towards_good_samples():
@@ -282,3 +322,24 @@ def test_a_cycle_through_what_is_computed_of_a_sample_is_collected():
     assert gone() is None
 
 
+def test_a_program_with_every_kind_of_sample():
+    x, deviations = leaf(probabilities(2, 10)), leaf(probabilities(2, 10) * 5)
+    y = (x * 2).clamp(0, 1)
+    y = y / y.sum(1, True).expand_as(y)
+    multinomial, row = Multinomial(5, False)(y), Multinomial(5, True)(y[0])
+    bernoulli, normal, both = Bernoulli()(y), Normal(1)(y), Normal()(y, deviations)
+    z = multinomial.double() * 2 + 4
+    z = z + row.unsqueeze(0).expand_as(multinomial).double()
+    z = torchlite.cat([z, z], 1) + bernoulli + normal + both
+    last = Normal(4)(z)
+    z = last + 2
+    assert not z.requires_grad
+    with pytest.raises(RuntimeError, match="requires providing a reward"):
+        z.backward(retain_graph=True)
+    for sample in (multinomial, row, bernoulli, normal, both):
+        sample.reinforce(torchlite.from_numpy(np.random.default_rng(2).standard_normal(tuple(sample.size()))))
+    last.backward(retain_graph=True)
+    assert array(x.grad).any() and array(deviations.grad).any()
+    z.backward()
+    with pytest.raises(RuntimeError, match="requires providing a reward"):
+        z.backward()
