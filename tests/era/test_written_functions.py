@@ -349,7 +349,6 @@ def test_a_sequence_of_stochastic_functions_needs_one_reward_each():
     assert x.grad is not None and x.grad.data.abs().sum() > 0
 
 
-@pytest.mark.skipif(not hasattr(torch.DoubleTensor, "multinomial"), reason="multinomial is to come")
 def test_the_library_draws_samples_that_learn_from_rewards():
     x = Variable(torch.rand(2, 10).double(), requires_grad=True)
     deviations = Variable(torch.rand(2, 10).double() * 5 + 0.1, requires_grad=True)
@@ -388,8 +387,6 @@ def test_a_sample_may_be_the_only_result():
 @pytest.mark.parametrize("draw", [lambda p: p.multinomial(2), lambda p: p.bernoulli(), lambda p: torch.normal(p, 1)],
                          ids=["multinomial", "bernoulli", "normal"])
 def test_a_sequence_of_samples(draw):
-    if not hasattr(torch.DoubleTensor, "multinomial"):
-        pytest.skip("multinomial is to come")
     x = Variable(torch.rand(3).double() + 0.1, requires_grad=True)
     p, samples = (x * 1).clamp(0.05, 0.95), []
     for _ in range(3):
