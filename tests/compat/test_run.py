@@ -126,3 +126,41 @@ def test_version():
 def test_wrong_usage_is_status_2(arguments):
     done = python("-m", "torchlite", *arguments, check=False)
     assert done.returncode == 2 and "usage:" in done.stderr and done.stdout == ""
+
+
+def test_a_program_of_unit_tests_finds_its_tests(tmp_path):
+    (tmp_path / "common.py").write_text(textwrap.dedent("""
+        import argparse, sys, unittest
+        import torch
+        torch.set_default_tensor_type('torch.DoubleTensor')
+        parser = argparse.ArgumentParser(add_help=False)
+        parser.add_argument('--seed', type=int, default=123)
+        args, remaining = parser.parse_known_args()
+        torch.manual_seed(args.seed)
+        UNITTEST_ARGS = [sys.argv[0]] + remaining
+
+        def run_tests():
+            unittest.main(argv=UNITTEST_ARGS)
+    """))
+    (tmp_path / "test_it.py").write_text(textwrap.dedent("""
+        import unittest
+        import torch
+        from common import run_tests
+        from torch.autograd import Variable
+        from torch.autograd._functions import *
+
+        class TestIt(unittest.TestCase):
+            def test_mul(self):
+                x = Variable(torch.ones(2, 2), requires_grad=True)
+                y = Mul.apply(x, x)
+                self.assertEqual(type(y.grad_fn).__name__, "MulBackward")
+                self.assertEqual(y.data.type(), "torch.DoubleTensor")
+                self.assertEqual(reduce(lambda a, b: a + b, [1, 2]), 3)
+
+        from functools import reduce
+        if __name__ == '__main__':
+            run_tests()
+    """))
+    done = launch("test_it.py", "--seed", "3", "-v", cwd=tmp_path)
+    assert "test_mul" in done.stderr and "OK" in done.stderr
+    assert launch("test_it.py", "TestIt.test_none", cwd=tmp_path, check=False).returncode == 1
