@@ -10,8 +10,6 @@ from pathlib import Path
 import pytest
 from child_programs import ROOT, python
 
-import torchlite
-
 PROGRAM = Path(__file__).parent / "foreign" / "checks.py"
 PATHS = [str(PROGRAM.parent), str(ROOT)]
 
@@ -30,8 +28,6 @@ def results():
 
 @pytest.mark.parametrize("name", child("--list").split())
 def test_it_runs(name):
-    if name == "multinomial" and not hasattr(torchlite.DoubleTensor, "multinomial"):
-        pytest.skip("multinomial is to come")
     assert results()[name] == "", results()[name]
 
 

@@ -30,7 +30,7 @@ def numbers(text, pattern):
 
 
 def test_every_program_is_tested():
-    tested = {"polynomial_regression", "custom_function", "volatile_inference", "hooks"}
+    tested = {"polynomial_regression", "custom_function", "reinforce", "char_rnn", "volatile_inference", "hooks"}
     assert {path.stem for path in FOLDER.glob("*.py")} == tested
 
 
@@ -47,6 +47,18 @@ def test_custom_functions_train_alike_in_both_styles():
     new = numbers(text, r"new style: loss (\S+) -> (\S+)")
     assert old == pytest.approx(new, rel=1e-3) and old[1] < old[0] / 50
     assert "gradcheck: True" in text
+
+
+def test_reinforce_improves_the_policy():
+    first, last = numbers(run("reinforce"), r"first 20: (\S+)  last 20: (\S+)")
+    assert last > 2 * first
+
+
+def test_char_rnn_learns_the_text():
+    text = run("char_rnn")
+    first, last = numbers(text, r"loss (\S+) -> (\S+)")
+    assert last < first / 5
+    assert len(set(re.findall(r"[a-z]+", text.rpartition("sample: ")[2])) & {"a", "rose", "is", "the", "sea"}) >= 3
 
 
 def test_volatile_inference_builds_no_graph():

@@ -13,6 +13,7 @@ from torchlite.utils.data.sampler import (
     Sampler,
     SequentialSampler,
     SubsetRandomSampler,
+    WeightedRandomSampler,
 )
 
 DATA = torchlite.from_numpy(np.arange(40.0).reshape(20, 2))
@@ -181,6 +182,14 @@ def test_samplers():
     assert list(batches) == [[0, 1], [2, 3], [4]] and len(batches) == 3
     batches = BatchSampler(SequentialSampler(range(5)), 2, True)
     assert list(batches) == [[0, 1], [2, 3]] and len(batches) == 2
+
+
+def test_weighted_sampler_follows_its_weights():
+    torchlite.manual_seed(0)
+    sampler = WeightedRandomSampler([1, 0, 3], 4000)
+    counts = np.bincount(list(sampler), minlength=3)
+    assert len(sampler) == counts.sum() == 4000 and counts[1] == 0 and 2.5 < counts[2] / counts[0] < 3.5
+    assert sorted(WeightedRandomSampler([1, 2, 3], 3, replacement=False)) == [0, 1, 2]
 
 
 @pytest.mark.parametrize("arguments, text", [

@@ -141,4 +141,5 @@ class Potrf(Function):
         inner = torch.mm(lower.t(), g) * half
         inverse = lower.inverse()
         s = torch.mm(inverse.t(), torch.mm(inner, inverse))
-        return (s + s.t()) / 2, None
+        # One triangle is read: it stands for both.
+        return (s + s.t()) * (half.t() if ctx.upper else half), None
