@@ -94,7 +94,11 @@ def ones_like(input: Any, out: Any = None) -> Any:
 
 def eye(n: int, m: int | None = None, out: Any = None) -> Any:
     """The (n, m) matrix with ones on the diagonal; m is n by default."""
-    return _of(np.eye(n, m), out)
+    m = n if m is None else m
+    out = _C._sized((n, m), out).zero_()
+    if out.numel():
+        out.view(-1)[: n * m : m + 1].narrow(0, 0, min(n, m)).fill_(1)
+    return out
 
 
 def arange(start: float, end: float | None = None, step: float = 1, out: Any = None) -> Any:

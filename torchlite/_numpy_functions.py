@@ -56,13 +56,15 @@ def _to_arrays(value: Any) -> Any:
 def _to_tensor(value: Any) -> Any:
     """An array or NumPy scalar as a tensor; what has no tensor type stays as it is."""
     try:
-        return _C.from_numpy(np.asarray(value))
+        return _C.from_numpy(value if type(value) is np.ndarray else np.asarray(value))
     except TypeError:
         return value
 
 
 def __array_ufunc__(self: Any, ufunc: Any, method: str, *inputs: Any, out: Any = None, **kwargs: Any) -> Any:
     """NumPy's universal functions on tensors: NumPy computes on their memory, the results are tensors."""
+    if len(inputs) == 1 and out is None and not kwargs and method == "__call__":  # np.exp(t): the usual, quickly
+        return _to_tensor(ufunc(inputs[0].numpy()))
     if method == "__call__" and out is None and not kwargs and ufunc in _REFLECTED:
         first, second = inputs
         if not isinstance(first, _C._TensorBase):

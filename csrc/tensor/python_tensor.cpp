@@ -160,6 +160,11 @@ Py_ssize_t tensor_mp_length(PyObject* o) {
 }
 
 PyObject* tensor_sq_item(PyObject* o, Py_ssize_t i) {
+  Tensor* t = as_tensor(o);
+  if (t->ndim && i >= t->size(0)) {  // how iteration ends, without the cost of a C++ exception
+    PyErr_SetString(PyExc_IndexError, "index is out of range for dimension 0");
+    return nullptr;
+  }
   return guard([&]() -> PyObject* { return select_item(as_tensor(o), i).release(); });
 }
 
@@ -218,8 +223,6 @@ PyObject* tensor_get_dtype(PyObject* o, void*) {
 }
 
 PyObject* tensor_get_ndim(PyObject* o, void*) { return PyLong_FromLong(as_tensor(o)->ndim); }
-PyObject* tensor_get_is_cuda(PyObject* o, void*) { return PyBool_FromLong(as_tensor(o)->device() != kCPU); }
-PyObject* tensor_get_is_sparse(PyObject*, void*) { return PyBool_FromLong(0); }
 PyObject* tensor_get_readonly(PyObject* o, void*) { return PyBool_FromLong(as_tensor(o)->readonly()); }
 
 PyObject* tensor_get_cdata(PyObject* o, void*) { return PyLong_FromVoidPtr(o); }
@@ -260,8 +263,6 @@ PyGetSetDef tensor_getset[] = {
     {"shape", tensor_get_shape, nullptr, "The sizes, a torchlite.Size.", nullptr},
     {"dtype", tensor_get_dtype, nullptr, "The NumPy dtype of the elements.", nullptr},
     {"ndim", tensor_get_ndim, nullptr, "Number of dimensions.", nullptr},
-    {"is_cuda", tensor_get_is_cuda, nullptr, "Whether the memory lies on a CUDA device.", nullptr},
-    {"is_sparse", tensor_get_is_sparse, nullptr, "Always False: tensors are dense.", nullptr},
     {"readonly", tensor_get_readonly, nullptr, "Whether the memory may not be written.", nullptr},
     {"data", tensor_get_data, nullptr, "An error: only Variables have data.", nullptr},
     {"_cdata", tensor_get_cdata, nullptr, "Identity of the tensor, an int.", nullptr},
@@ -398,6 +399,7 @@ void init_tensor(PyObject* module) {
   // ndarray's operators leave a tensor operand to the tensor's own.
   check(PyDict_SetItemString(TensorBase_Type.tp_dict, "__array_ufunc__", Py_None));
   check(PyDict_SetItemString(TensorBase_Type.tp_dict, "__array_priority__", check(PyFloat_FromDouble(1000)).get()));
+  add_class_flags();
   check(PyModule_AddType(module, &TensorBase_Type));
   PyRef<> classes = check(PySet_New(nullptr));
   for (int i = 0; i < kDTypes; ++i) {

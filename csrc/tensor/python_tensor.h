@@ -35,6 +35,8 @@ void store_number(char* p, DType dtype, PyObject* number);
 
 PyObject* tensor_dlpack(PyObject* o, PyObject* args, PyObject* kwargs);
 PyObject* tensor_dlpack_device(PyObject* o, PyObject*);
+// Adds the attributes of tensors that their classes have too: `is_cuda`, `is_sparse`.
+void add_class_flags();
 PyObject* tensor_index(PyObject* o, PyObject* key);
 PyObject* tensor_set_index(PyObject* o, PyObject* args);
 PyObject* tensor_check_advanced_indexing(PyObject* o, PyObject* key);
