@@ -84,8 +84,10 @@ def test_writes_through_a_view_reach_the_source():
 COPIES = {
     "clone": lambda t: t.clone(), "copy": lambda t: t.copy(), "contiguous": lambda t: t.t().contiguous(),
     "repeat": lambda t: t.repeat(1, 1), "reshape": lambda t: t.t().reshape(6), "index": lambda t: t[[0, 1]],
-    "LongTensor": lambda t: t[LongTensor([0, 1])], "mask": lambda t: t[t > -1],
-    "index_select": lambda t: t.index_select(0, LongTensor([0])), "conversion": lambda t: t.float(), "sort": lambda t: t.sort()[0],
+    "LongTensor": lambda t: t[LongTensor([0, 1])],
+    "mask": lambda t: t[t > -1],
+    "index_select": lambda t: t.index_select(0, LongTensor([0])),
+    "conversion": lambda t: t.float(), "sort": lambda t: t.sort()[0],
 }
 
 

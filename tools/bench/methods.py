@@ -98,7 +98,8 @@ def operands(n):
     generator = np.random.default_rng(0)
     positive = generator.random((2, n)).astype(np.float32) * 0.8 + 0.1
     matrix = np.eye(3, dtype=np.float32) * 2 + 0.25
-    scope = {"A": positive[0].copy(), "B": positive[1].copy(), "I": np.array([3, 0, 7 % n]), "S": positive[0, :3].copy(),
+    scope = {"A": positive[0].copy(), "B": positive[1].copy(),
+             "I": np.array([3, 0, 7 % n]), "S": positive[0, :3].copy(),
              "K": (np.arange(n) % 2).astype(bool), "M": matrix, "V": matrix[0].copy(), "C": np.stack([matrix] * 3),
              "E": np.array([2.5], np.float32), "T": matrix.copy()}
     scope |= {name.lower(): torchlite.from_numpy(array.copy()) for name, array in scope.items()}
