@@ -93,16 +93,18 @@ class Cmin(Binary, op="minimum"):
     pass
 
 
-class CmaxConstant(OpFunction, op="maximum"):
+class BoundedByConstant(OpFunction):
     @staticmethod
     def arguments(i, c):
         return i, c
 
 
-class CminConstant(OpFunction, op="minimum"):
-    @staticmethod
-    def arguments(i, c):
-        return i, c
+class CmaxConstant(BoundedByConstant, op="maximum"):
+    pass
+
+
+class CminConstant(BoundedByConstant, op="minimum"):
+    pass
 
 
 class Floor(Unary, op="floor"):
@@ -143,13 +145,15 @@ class Lerp(OpFunction, op="lerp"):
         return a, b, weight
 
 
-class Addcmul(InplaceOpFunction, op="addcmul"):
+class ScaledUpdate(InplaceOpFunction):
     @staticmethod
     def arguments(t, t1, t2, scale=1.0):
         return t, scale, t1, t2
 
 
-class Addcdiv(InplaceOpFunction, op="addcdiv"):
-    @staticmethod
-    def arguments(t, t1, t2, scale=1.0):
-        return t, scale, t1, t2
+class Addcmul(ScaledUpdate, op="addcmul"):
+    pass
+
+
+class Addcdiv(ScaledUpdate, op="addcdiv"):
+    pass

@@ -17,16 +17,18 @@ class Transpose(OpFunction, op="transpose"):
         return i, d1, d2
 
 
-class View(OpFunction, op="view"):
+class Reshaping(OpFunction):
     @staticmethod
     def arguments(i, sizes):
         return i, sizes
 
 
-class Expand(OpFunction, op="expand"):
-    @staticmethod
-    def arguments(i, sizes):
-        return i, sizes
+class View(Reshaping, op="view"):
+    pass
+
+
+class Expand(Reshaping, op="expand"):
+    pass
 
 
 class Permute(OpFunction, op="permute"):
@@ -174,16 +176,18 @@ class AdvancedIndexAdd(OpFunction):
 # ---- along a dimension ---------------------------------------------------------------------------------------
 
 
-class IndexAdd(InplaceOpFunction, op="index_add"):
+class IndexWrite(InplaceOpFunction):
     @staticmethod
     def arguments(t, dim, index, src):
         return t, dim, index, src
 
 
-class IndexCopy(InplaceOpFunction, op="index_copy"):
-    @staticmethod
-    def arguments(t, dim, index, src):
-        return t, dim, index, src
+class IndexAdd(IndexWrite, op="index_add"):
+    pass
+
+
+class IndexCopy(IndexWrite, op="index_copy"):
+    pass
 
 
 class IndexFill(InplaceOpFunction, op="index_fill"):
@@ -204,16 +208,18 @@ class Gather(OpFunction, op="gather"):
         return i, dim, index
 
 
-class Scatter(InplaceOpFunction, op="scatter"):
+class ScatterWrite(InplaceOpFunction):
     @staticmethod
     def arguments(i, dim, index, src):
         return i, dim, index, src
 
 
-class ScatterAdd(InplaceOpFunction, op="scatter_add"):
-    @staticmethod
-    def arguments(i, dim, index, src):
-        return i, dim, index, src
+class Scatter(ScatterWrite, op="scatter"):
+    pass
+
+
+class ScatterAdd(ScatterWrite, op="scatter_add"):
+    pass
 
 
 class Sort(OpFunction, op="sort"):
@@ -238,16 +244,18 @@ class Topk(OpFunction, op="topk"):
         return pair if return_indices else pair[0]
 
 
-class Cumsum(OpFunction, op="cumsum"):
+class Cumulative(OpFunction):
     @staticmethod
     def arguments(i, dim):
         return i, dim
 
 
-class Cumprod(OpFunction, op="cumprod"):
-    @staticmethod
-    def arguments(i, dim):
-        return i, dim
+class Cumsum(Cumulative, op="cumsum"):
+    pass
+
+
+class Cumprod(Cumulative, op="cumprod"):
+    pass
 
 
 # ---- masks ---------------------------------------------------------------------------------------------------
