@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy
+
 import torchlite
 
 from .._arrays import module_of
@@ -108,29 +110,35 @@ define_matrix_op(
 # ---- Cholesky factors ---------------------------------------------------------------------------------------------
 
 
+def _cholesky(a: Any) -> Any:
+    """The lower factor from the lower triangle, or None if there is none."""
+    xp = module_of(a)
+    try:
+        factor = xp.linalg.cholesky(a)
+    except numpy.linalg.LinAlgError:
+        return None
+    # CuPy says it with NaN.
+    return None if xp.isnan(xp.diagonal(factor)).any() else factor
+
+
 def _order_without_factor(a: Any) -> int:
     """The smallest leading block of a symmetric matrix that has no Cholesky factor (the whole one has none)."""
-    xp = module_of(a)
     good, bad = 0, len(a)
     while bad - good > 1:
         middle = (good + bad) // 2
-        try:
-            found = xp.linalg.cholesky(a[:middle, :middle])
-        except xp.linalg.LinAlgError:
+        if _cholesky(a[:middle, :middle]) is None:
             bad = middle
         else:
-            good, bad = (middle, bad) if xp.isfinite(found).all() else (good, middle)
+            good = middle
     return bad
 
 
 def _potrf(a: Any, upper: bool) -> Any:
-    xp = module_of(a)
-    lower = transposed(a) if upper else a  # cholesky reads the lower triangle alone
-    try:
-        factor = xp.linalg.cholesky(lower)
-    except xp.linalg.LinAlgError:
+    lower = transposed(a) if upper else a
+    factor = _cholesky(lower)
+    if factor is None:
         k = _order_without_factor(lower)
-        raise RuntimeError(f"potrf: the leading minor of order {k} is not positive definite") from None
+        raise RuntimeError(f"potrf: the leading minor of order {k} is not positive definite")
     return transposed(factor) if upper else factor
 
 

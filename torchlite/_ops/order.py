@@ -62,7 +62,7 @@ def _place(lines: Any, k: int) -> Any:
     return xp.argmax(_equal(lines, value), axis=-1)[:, None]
 
 
-def _best(lines: Any, k: int, largest: bool) -> Any:
+def best(lines: Any, k: int, largest: bool) -> Any:
     """The positions of the `k` largest or smallest elements of each line, from the first to the last."""
     xp = module_of(lines)
     n = lines.shape[-1]
@@ -145,7 +145,7 @@ def _topk(self: Any, k: int, dim: int | None, largest: bool, sorted: bool) -> An
     if k == 0:
         at = xp.zeros((lines.shape[0], 0), dtype="int64")
     else:
-        at = _best(lines, k, largest)
+        at = best(lines, k, largest)
         if sorted:
             at = xp.take_along_axis(at, _order(xp.take_along_axis(lines, at, -1), largest), -1)
     return _pick(lines, at, self.size(), axis)

@@ -12,6 +12,7 @@ import numpy
 
 from .. import _C
 from .._arrays import array, module_of
+from .order import best
 
 
 def _is_variable(obj: Any) -> bool:
@@ -79,7 +80,8 @@ def _without_replacement(w: Any, uniform: Any, num_samples: int) -> Any:
     xp = module_of(w)
     # The logarithm of the time, which is finite for weights of every size, and infinite for a weight of 0.
     times = xp.log(-xp.log1p(-uniform)) - xp.log(w)
-    return xp.argsort(times, axis=-1, kind="stable")[:, :num_samples]
+    first = best(times, num_samples, False)
+    return xp.take_along_axis(first, xp.argsort(xp.take_along_axis(times, first, -1), axis=-1), -1)
 
 
 def _multinomial(self: Any, num_samples: int, replacement: bool = False, *, generator: Any = None) -> Any:
@@ -98,7 +100,7 @@ def _multinomial(self: Any, num_samples: int, replacement: bool = False, *, gene
     rows = w.reshape(-1, w.shape[-1])
     size = (len(rows), num_samples) if replacement else rows.shape
     uniform = array(self.double().new(*size).uniform_(generator=generator))
-    with numpy.errstate(divide="ignore"):  # the logarithm of a weight of 0
+    with numpy.errstate(divide="ignore", invalid="ignore"):  # the logarithm of a weight of 0
         drawn = _with_replacement(rows, uniform) if replacement else _without_replacement(rows, uniform, num_samples)
     return _C.from_numpy(xp.ascontiguousarray(drawn.reshape(*w.shape[:-1], num_samples)))
 
