@@ -58,7 +58,7 @@ globals().update({op.name: op for op in _C._ops if not (op.hidden or op.method_o
 # Loaded when first used, so that importing the package costs little more than importing NumPy.
 _LAZY = {
     "nn", "optim", "utils", "jit", "cuda", "autograd", "serialization", "random", "compat", "sparse", "backends",
-    "multiprocessing", "distributed", "_six", "_utils", "_thnn",
+    "multiprocessing", "distributed", "_six", "_utils", "functional", "_thnn",
 }
 _LAZY_NAMES = {
     "_factories": (
@@ -70,7 +70,8 @@ _LAZY_NAMES = {
     "utils.typename": ("typename",),
     "_ops.factors": ("btriunpack",),
     "_ops.sampling": ("bernoulli", "multinomial", "normal"),
-    "_utils": ("_import_dotted_name",),
+    "_utils": ("FatalError", "_import_dotted_name"),
+    "functional": ("equal", "numel"),
 }
 
 

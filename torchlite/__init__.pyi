@@ -13,6 +13,7 @@ from . import autograd as autograd
 from . import backends as backends
 from . import compat as compat
 from . import distributed as distributed
+from . import functional as functional
 from . import jit as jit
 from . import multiprocessing as multiprocessing
 from . import nn as nn
@@ -70,6 +71,7 @@ from ._ops.factors import btriunpack as btriunpack
 from ._ops.sampling import bernoulli as bernoulli
 from ._ops.sampling import multinomial as multinomial
 from ._ops.sampling import normal as normal
+from ._utils import FatalError as FatalError
 from ._utils import _import_dotted_name as _import_dotted_name
 from .autograd import Function as Function
 from .autograd import Variable as Variable
@@ -77,6 +79,8 @@ from .autograd import enable_grad as enable_grad
 from .autograd import is_grad_enabled as is_grad_enabled
 from .autograd import no_grad as no_grad
 from .autograd import set_grad_enabled as set_grad_enabled
+from .functional import equal as equal
+from .functional import numel as numel
 from .random import get_rng_state as get_rng_state
 from .random import initial_seed as initial_seed
 from .random import manual_seed as manual_seed

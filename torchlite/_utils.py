@@ -10,7 +10,11 @@ from typing import Any
 from . import _C
 from .tensor import _rebuild_tensor as _rebuild
 
-__all__: list[str] = []
+__all__ = ["FatalError"]
+
+
+class FatalError(Exception):
+    """Raised by the era where the process could not go on. Programs may catch it; torchlite never raises it."""
 
 
 def _accumulate(iterable: Iterable, fn: Any = lambda x, y: x + y) -> Iterator:

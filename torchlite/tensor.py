@@ -79,6 +79,11 @@ def _sparse_mask(self: Any, mask: Any) -> Any:
     return sparse_mask(self, mask)
 
 
+def equal(self: Any, tensor2: Any) -> bool:
+    """Whether `tensor2` has the same size and the same elements; see :func:`torchlite.functional.equal`."""
+    return importlib.import_module("torchlite.functional").equal(self, tensor2)
+
+
 def is_shared(self: Any) -> bool:
     """Whether other processes see the memory, see :meth:`share_memory_`."""
     return self.storage().is_shared()
@@ -100,5 +105,5 @@ _C._add_tensor_methods({
     f.__name__: f
     for f in (_printing._format, _printing.__format__, _copying.__reduce_ex__, _copying.__deepcopy__, _copying.__copy__,
               _numpy_functions.__array__, _numpy_functions.__array_ufunc__, _numpy_functions.__array_function__,
-              tolist, apply_, map_, map2_, cuda, is_pinned, is_shared, share_memory_, _sparse_mask)
+              tolist, apply_, map_, map2_, cuda, is_pinned, is_shared, share_memory_, _sparse_mask, equal)
 } | {"copy": _numpy_functions._contiguous_copy, "__cuda_array_interface__": property(_cuda_array_interface)})

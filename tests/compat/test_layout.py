@@ -82,3 +82,40 @@ def test_distributed_says_that_it_is_not_there():
     for function in (distributed.get_rank, distributed.get_world_size):
         with pytest.raises(RuntimeError, match=function.__name__):
             function()
+
+
+T = torchlite.FloatTensor
+
+
+@pytest.mark.parametrize("other, expected", [
+    (T([[1, 2], [3, 4]]), True),
+    (T([[1, 3], [2, 4]]).t(), True),
+    (T([[1, 2], [3, 5]]), False),
+    (T([1, 2, 3, 4]), False),
+    (T(), False),
+])  # fmt: skip
+def test_equal_compares_sizes_and_elements(other, expected):
+    tensor = T([[1, 2], [3, 4]])
+    assert torchlite.equal(tensor, other) is expected and tensor.equal(other) is expected
+
+
+def test_equal_at_the_edges():
+    nan = T([float("nan")])
+    assert torchlite.equal(T(), T()) and not torchlite.equal(nan, nan)
+    with pytest.raises(TypeError, match="one type, but got torchlite.FloatTensor and torchlite.DoubleTensor"):
+        torchlite.equal(T(2), T(2).double())
+    with pytest.raises(TypeError, match="equal: argument 2 must be a tensor, but is a int"):
+        torchlite.equal(T(2), 3)
+
+
+def test_the_module_functional_has_the_packages_functions():
+    from torchlite import functional
+
+    for name in functional.__all__:
+        assert getattr(functional, name) is getattr(torchlite, name), name
+    assert torchlite.numel(T(2, 3)) == torchlite.numel(torchlite.Variable(T(2, 3))) == 6
+
+
+def test_fatal_error_can_be_caught():
+    with pytest.raises(torchlite.FatalError):
+        raise torchlite.FatalError
