@@ -218,6 +218,15 @@ PyRef<> get_item(Tensor* t, PyObject* key) {
   return tensor_of_item(std::move(result));
 }
 
+// Whether a value of sizes `source` broadcasts to `target`, which has as many dimensions or lacks some of size 1 in front.
+static bool assignable(Dims source, Dims target) {
+  for (int d = 1; d <= source.n; ++d) {
+    int64_t s = source[source.n - d];
+    if (s != 1 && (d > target.n || s != target[target.n - d])) return false;
+  }
+  return true;
+}
+
 void assign_index(Tensor* t, PyObject* key, PyObject* value) {
   require_writable(t, "__setitem__");
   if (value == Py_None) type_error("__setitem__: expected a number, a tensor or an array, but got None");
@@ -233,7 +242,11 @@ void assign_index(Tensor* t, PyObject* key, PyObject* value) {
   if (basic_view(t, key, &v)) {
     PyRef<Tensor> target = v.of(t);
     if (number && target->numel == 1 && target->device() == kCPU) return store_number(target->bytes(), t->dtype, value);
-    if (is_tensor(value)) return copy_into(target.get(), as_tensor(value));
+    if (is_tensor(value)) {
+      Tensor* source = as_tensor(value);
+      if (assignable(source->sizes(), target->sizes())) return copy_into(target.get(), source);
+      return copy_into(target.get(), in_order(source, target->sizes(), true, "__setitem__").get());
+    }
     PyRef<> array = PyRef<>::borrow(numpy_view(target.get()));  // the value's conversion may run Python code
     check(PyArray_CopyObject(reinterpret_cast<PyArrayObject*>(array.get()), value));
     return;
@@ -254,7 +267,12 @@ void assign_index(Tensor* t, PyObject* key, PyObject* value) {
   PyRef<> source = PyRef<>::borrow(is_tensor(value) ? numpy_view(as_tensor(value)) : value);
   PyRef<> resolved = numpy_key(key, t->ndim);
   PyRef<> array = PyRef<>::borrow(numpy_view(t));
-  if (PyObject_SetItem(array.get(), resolved.get(), source.get()) < 0) rethrow_index_error(array.get(), resolved.get());
+  if (PyObject_SetItem(array.get(), resolved.get(), source.get()) == 0) return;
+  if (!is_tensor(value) || !PyErr_ExceptionMatches(PyExc_ValueError)) rethrow_index_error(array.get(), resolved.get());
+  PyErr_Clear();  // the sizes do not broadcast
+  PyRef<Tensor> selected = tensor_from_result(check(PyObject_GetItem(array.get(), resolved.get())));
+  PyRef<Tensor> fitting = in_order(as_tensor(value), selected->sizes(), true, "__setitem__");
+  check(PyObject_SetItem(array.get(), resolved.get(), numpy_view(fitting.get())));
 }
 
 void add_at(Tensor* t, PyObject* key, Tensor* part) {

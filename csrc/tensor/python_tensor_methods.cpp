@@ -270,32 +270,6 @@ PyObject* tensor_zero(PyObject* o, PyObject*) {
   return guard([&]() -> PyObject* { return tensor_fill(o, check(PyLong_FromLong(0)).get()); });
 }
 
-// dst[...] = src. Where the sizes do not broadcast but hold equally many elements, they are copied in order.
-void copy_elements(Tensor* dst, Tensor* src, bool broadcast) {
-  require_writable(dst, "copy_");
-  bool fits = broadcast ? src->ndim <= dst->ndim : src->ndim == dst->ndim;
-  for (int d = 1; fits && d <= src->ndim; ++d) {
-    int64_t s = src->size(src->ndim - d);
-    fits = s == dst->size(dst->ndim - d) || (broadcast && s == 1);
-  }
-  if (fits) return copy_into(dst, src);
-  if (dst->numel != src->numel)
-    runtime_error(
-        "copy_: inconsistent tensor size, expected %s and %s to have the same number of elements, but got "
-        "%lld and %lld elements respectively",
-        format_dims(dst->sizes()).c_str(), format_dims(src->sizes()).c_str(), static_cast<long long>(dst->numel),
-        static_cast<long long>(src->numel));
-  if (broadcast)
-    check(PyErr_WarnEx(PyExc_UserWarning,
-                       "src is not broadcastable to dst, but they have the same number of "
-                       "elements.  Falling back to deprecated pointwise behavior.",
-                       1));
-  PyRef<Tensor> flat = contiguous(src);
-  PyRef<> array = PyRef<>::borrow(numpy_view(dst));
-  check(PyArray_CopyAnyInto(reinterpret_cast<PyArrayObject*>(array.get()),
-                            reinterpret_cast<PyArrayObject*>(numpy_view(flat.get()))));
-}
-
 PyObject* tensor_copy(PyObject* o, PyObject* args, PyObject* kwargs) {
   return guard([&]() -> PyObject* {
     PyObject *src, *async = nullptr, *async_ = nullptr, *non_blocking = nullptr;
@@ -305,9 +279,9 @@ PyObject* tensor_copy(PyObject* o, PyObject* args, PyObject* kwargs) {
                                      &async_, &non_blocking))
       throw PyError();
     if (is_tensor(src)) {
-      copy_elements(as_tensor(o), as_tensor(src), broadcast);
+      copy_elements(as_tensor(o), as_tensor(src), broadcast, "copy_");
     } else if (PyArray_Check(src)) {
-      copy_elements(as_tensor(o), tensor_from_numpy(src).get(), broadcast);
+      copy_elements(as_tensor(o), tensor_from_numpy(src).get(), broadcast, "copy_");
     } else {
       type_error("copy_: src must be a tensor or an ndarray, but got %.100s", type_name(src));
     }

@@ -109,6 +109,13 @@ PyRef<Tensor> clone(const Tensor* t);
 // A copy in another element type (`t` itself if it has it already). Casts as NumPy's astype does.
 PyRef<Tensor> to_dtype(Tensor* t, DType dtype);
 
+// ---- Copying between sizes (copying.cpp) --------------------------------------------------------------------------
+// dst[...] = src, broadcast if that is asked for. Where the sizes do not fit but hold equally many elements, they are
+// copied in order, with a UserWarning if `broadcast`. RuntimeError that names `function` where nothing fits.
+void copy_elements(Tensor* dst, Tensor* src, bool broadcast, const char* function);
+// The elements of `src` in another size that holds as many; errors and the warning as above.
+PyRef<Tensor> in_order(Tensor* src, Dims sizes, bool warn, const char* function);
+
 // ---- NumPy (numpy_bridge.cpp) -------------------------------------------------------------------------------------
 // A NumPy array on the tensor's memory, cached in the tensor: writes are seen on both sides. Borrowed.
 PyObject* numpy_view(Tensor* t);

@@ -159,6 +159,26 @@ def test_a_mask_is_assigned_through(sizes, mask):
     same_values(value.grad.data, ones(*value.size()))
 
 
+@pytest.mark.parametrize("key", [1, slice(1, 2), [[0, 1, 2, 0], [0, 1, 2, 3]]], ids=["row", "slice", "lists"])
+def test_what_has_as_many_elements_is_assigned_in_order(key):
+    y, value = leaf(4, 4, requires_grad=False), leaf(2, 2)
+    expected = y.data.clone()
+    expected[key] = value.data.view(4)
+    with pytest.warns(UserWarning, match="not broadcastable"):
+        y[key] = value
+    same_values(y.data, expected)
+    gradient = counted(4, 4)
+    y.backward(gradient)
+    same_values(value.grad.data, torch.from_numpy(np.reshape(gradient.numpy()[
+        tuple(key) if isinstance(key, list) else key], (2, 2)).copy()))
+    before = y.data.clone()
+    with pytest.raises(RuntimeError, match="inconsistent tensor size"):
+        y.data[key] = torch.ones(3).double()
+    with pytest.raises(RuntimeError, match="inconsistent tensor size"):
+        y[key] = leaf(3)
+    same_values(y.data, before)
+
+
 def test_assigning_into_a_constant_puts_it_into_the_graph():
     x, y, z = leaf(5, requires_grad=False), leaf(1), leaf(1)
     x[0] = y

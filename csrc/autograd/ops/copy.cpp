@@ -39,24 +39,7 @@ Outputs copy_forward(Call& c) {
     }
     return written;
   }
-  bool fits = broadcast && src->ndim <= dst->ndim;
-  for (int i = 1; fits && i <= src->ndim; ++i) {
-    int64_t s = src->size(src->ndim - i);
-    fits = s == 1 || s == dst->size(dst->ndim - i);
-  }
-  if (fits) {
-    copy_into(dst, src);
-  } else if (src->numel == dst->numel) {
-    if (broadcast) warn_of_pairing("self and other");
-    PyRef<Tensor> flat = contiguous(src);
-    PyRef<Tensor> shaped = new_tensor_on(flat->storage.copy(), flat->dtype, dst->sizes(), {}, flat->offset);
-    copy_into(dst, shaped.get());
-  } else {
-    runtime_error(
-        "copy_: inconsistent tensor size, expected src of size %s to have the same number of elements as "
-        "self of size %s, or to broadcast to it",
-        format_dims(src->sizes()).c_str(), format_dims(dst->sizes()).c_str());
-  }
+  copy_elements(dst, src, broadcast, "copy_");
   return written;
 }
 
