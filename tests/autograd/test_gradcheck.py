@@ -151,6 +151,15 @@ def test_inputs_may_be_interior():
     assert gradcheck(lambda x: Mul.apply(x, x), (x,), raise_exception=True)
 
 
+def test_tensors_nested_in_the_inputs_are_constants_and_stay_as_they_are():
+    index = _C.LongTensor([0, 2])
+    x = random(3, 2)
+    assert gradcheck(lambda v, key: v[key[0]] ** 2, (x, [index, 1]))
+    assert index.tolist() == [0, 2]
+    jacobian, same, sizes = get_analytical_jacobian((x, [index]), x[index] * 2)
+    assert same and sizes and not jacobian[1][0].numpy().any()
+
+
 def test_there_must_be_a_variable():
     with pytest.raises(RuntimeError, match="no Variables found in input"):
         gradcheck(lambda x: x, (3,))

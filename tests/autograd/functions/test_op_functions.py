@@ -435,3 +435,9 @@ def test_keepdim_warns_once_where_it_is_left_out(cls, warnings_of_old_programs):
             call()
         assert len(caught) == 1
     cls.apply(x, 1, False), cls.apply(x, 1, True)
+
+
+def test_squeeze_takes_inplace_right_behind_the_tensor():
+    x = Variable(torchlite.ones(2, 1, 3)) + 0
+    assert Squeeze.apply(x, True) is x
+    assert x.size() == (2, 3)

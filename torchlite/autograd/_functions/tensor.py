@@ -42,6 +42,12 @@ class Squeeze(InplaceOpFunction, op="squeeze"):
     def arguments(i, dim=None):
         return (i,) if dim is None else (i, dim)
 
+    @classmethod
+    def call(cls, i, dim=None, inplace=False):
+        if isinstance(dim, bool):  # no dimension, but `inplace` right behind the tensor
+            dim, inplace = None, dim
+        return super().call(i, dim, inplace)
+
 
 class Unsqueeze(OpFunction, op="unsqueeze"):
     @staticmethod
