@@ -2,6 +2,9 @@
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
 
 import torchlite
 from torchlite import ByteTensor, DoubleTensor, FloatTensor, HalfTensor, LongTensor, Variable, jit
@@ -191,3 +194,46 @@ def test_they_are_traced_and_replayed():
     (out,) = Variable._execution_engine.run_forward(lam, (y,))
     expected = y.sort(0)[0] + y.topk(3)[0] * y.median() + y.kthvalue(2, 0)[0]
     assert out.data.tolist() == expected.data.tolist()
+
+
+# ---- made-up arrays: few different elements, so many are equal ------------------------------------------------------
+
+
+@st.composite
+def arrays_with_a_dim(draw):
+    shape = draw(hnp.array_shapes(max_dims=3, max_side=6))
+    elements = st.sampled_from([0.0, -1.0, 2.0, 0.5, float("inf"), float("-inf"), NAN])
+    a = draw(hnp.arrays(draw(st.sampled_from([np.float32, np.float64, np.float16])), shape, elements=elements))
+    return a, draw(st.integers(-len(shape), len(shape) - 1))
+
+
+def key(x):
+    return (x != x, 0 if x != x else x)
+
+
+@given(arrays_with_a_dim(), st.booleans(), st.data())
+def test_lines_are_ordered_as_python_orders_them(array_and_dim, largest, data):
+    a, dim = array_and_dim
+    t = torchlite.from_numpy(a)
+    n = a.shape[dim]
+    k = data.draw(st.integers(1, n))
+    results = {
+        "sort": t.sort(dim, largest), "topk": t.topk(k, dim, largest), "kthvalue": t.kthvalue(k, dim, True),
+        "median": t.median(dim, True), "mode": t.mode(dim, True),
+    }
+    for name, (values, indices) in results.items():
+        np.testing.assert_array_equal(np.take_along_axis(a, indices.numpy(), dim), values.numpy(), err_msg=name)
+    lines = np.moveaxis(a, dim, -1).reshape(-1, n)
+    places = {name: np.moveaxis(i.numpy(), dim, -1).reshape(len(lines), -1) for name, (_, i) in results.items()}
+    for r, line in enumerate(lines.tolist()):
+        keys = [key(x) for x in line]
+        ascending = sorted(range(n), key=keys.__getitem__)
+        order = sorted(range(n), key=keys.__getitem__, reverse=True) if largest else ascending
+        assert places["sort"][r].tolist() == order
+        assert places["topk"][r].tolist() == order[:k]
+        assert places["kthvalue"][r].tolist() == [keys.index(keys[ascending[k - 1]])]
+        middle = (True, 0) if (True, 0) in keys else keys[ascending[(n - 1) // 2]]
+        assert places["median"][r].tolist() == [keys.index(middle)]
+        most = max(map(keys.count, keys))
+        common = min(x for x in keys if keys.count(x) == most)
+        assert places["mode"][r].tolist() == [n - 1 - keys[::-1].index(common)]

@@ -346,7 +346,7 @@ def _btrifact(a: Any, info: Any, pivot: bool) -> Any:
     if info is not None:
         zero = xp.diagonal(lu, axis1=1, axis2=2) == 0
         first = xp.where(zero.any(1), zero.argmax(1) + 1, 0) if a.shape[1] else xp.zeros(len(a), "int64")
-        info.resize_(len(a)).copy_(torchlite.from_numpy(first))
+        array(info.resize_(len(a)))[...] = first
     return lu, (pivots + 1).astype("int32")
 
 
@@ -422,9 +422,15 @@ def btriunpack(LU_data: Any, LU_pivots: Any, unpack_data: bool = True, unpack_pi
     xp = module_of(a)
     eye = xp.eye(a.shape[1], dtype=a.dtype)
     permutation = lower = upper = None
+
+    def tensor_of(values: Any) -> Any:
+        result = LU_data.new(LU_data.size())
+        array(result)[...] = values
+        return result
+
     if unpack_data:
-        lower, upper = torchlite.from_numpy(xp.tril(a, -1) + eye), torchlite.from_numpy(xp.triu(a))
+        lower, upper = tensor_of(xp.tril(a, -1) + eye), tensor_of(xp.triu(a))
     if unpack_pivots:
         # Row i of L U is row order[i] of A.
-        permutation = torchlite.from_numpy(transposed(eye[_row_order("btriunpack", LU_pivots)]).copy())
+        permutation = tensor_of(transposed(eye[_row_order("btriunpack", LU_pivots)]))
     return permutation, lower, upper

@@ -96,13 +96,14 @@ def _multinomial(self: Any, num_samples: int, replacement: bool = False, *, gene
             weights than samples without replacement.
     """
     w = _checked_weights(self, num_samples, replacement)
-    xp = module_of(w)
     rows = w.reshape(-1, w.shape[-1])
     size = (len(rows), num_samples) if replacement else rows.shape
     uniform = array(self.double().new(*size).uniform_(generator=generator))
     with numpy.errstate(divide="ignore", invalid="ignore"):  # the logarithm of a weight of 0
         drawn = _with_replacement(rows, uniform) if replacement else _without_replacement(rows, uniform, num_samples)
-    return _C.from_numpy(xp.ascontiguousarray(drawn.reshape(*w.shape[:-1], num_samples)))
+    result = self.new(*w.shape[:-1], num_samples).long()
+    array(result)[...] = drawn.reshape(result.size())
+    return result
 
 
 def multinomial(
