@@ -9,8 +9,6 @@ using kernels::BinaryKind;
 
 namespace {
 
-PyArrayObject* array_of(Tensor* t) { return reinterpret_cast<PyArrayObject*>(numpy_view(t)); }
-
 void require_elements(const char* name, const Tensor* x, const Reduction& r) {
   if (x->numel == 0 && r.count == 0)
     runtime_error("%s: cannot reduce a tensor of size %s over dimensions without elements", name,
@@ -25,8 +23,9 @@ PyRef<Tensor> arg_extremum(Tensor* x, const Reduction& r, bool largest) {
   const int64_t n = x->numel;
   PyRef<Tensor> source = flat ? with_sizes(PyRef<Tensor>::borrow(x), {&n, 1}) : PyRef<Tensor>::borrow(x);
   if (flat) axis = 0;
-  PyRef<> found = check(largest ? PyArray_ArgMax(array_of(source.get()), axis, nullptr)
-                                : PyArray_ArgMin(array_of(source.get()), axis, nullptr));
+  PyRef<> array = PyRef<>::borrow(numpy_view(source.get()));  // held: NumPy lets other threads run
+  auto* a = reinterpret_cast<PyArrayObject*>(array.get());
+  PyRef<> found = check(largest ? PyArray_ArgMax(a, axis, nullptr) : PyArray_ArgMin(a, axis, nullptr));
   return with_sizes(tensor_from_result(std::move(found)), r.result);
 }
 
@@ -125,8 +124,38 @@ Outputs arg_forward(Call& c, bool largest) {
   return arg_extremum(c.tensor(0), r, largest);
 }
 
-Outputs truth_forward(Call& c, PyObject* reduce) {
+// Whether some element of a contiguous tensor on the host is nonzero (or zero).
+bool has_element(const Tensor* x, bool nonzero) {
+  auto among = [&](const auto* p, auto mask) {
+    for (int64_t i = 0; i < x->numel; ++i)
+      if (((p[i] & mask) != 0) == nonzero) return true;
+    return false;
+  };
+  auto among_floats = [&](const auto* p) {
+    for (int64_t i = 0; i < x->numel; ++i)
+      if ((p[i] != 0) == nonzero) return true;
+    return false;
+  };
+  switch (x->dtype) {
+    case DType::Float: return among_floats(x->ptr<float>());
+    case DType::Double: return among_floats(x->ptr<double>());
+    case DType::Half: return among(x->ptr<uint16_t>(), uint16_t{0x7fff});  // but for the sign
+    case DType::Byte:
+    case DType::Char: return among(x->ptr<uint8_t>(), uint8_t{0xff});
+    case DType::Short: return among(x->ptr<uint16_t>(), uint16_t{0xffff});
+    case DType::Int: return among(x->ptr<uint32_t>(), ~uint32_t{0});
+    default: return among(x->ptr<uint64_t>(), ~uint64_t{0});
+  }
+}
+
+Outputs truth_forward(Call& c, PyObject* reduce, bool any) {
   Reduction r(c.tensor(0)->sizes(), c.args[1], c.boolean(2), c.name());
+  if (r.full && c.tensor(0)->contiguous && on_host(c.tensor(0))) {
+    PyRef<Tensor> y = new_tensor(DType::Byte, r.result);
+    GilRelease unlocked(c.tensor(0)->numel);
+    *y->ptr<uint8_t>() = has_element(c.tensor(0), any) == any;
+    return y;
+  }
   std::vector<int64_t> axes;
   for (int d = 0; d < c.tensor(0)->ndim; ++d)
     if (r.reduces(d)) axes.push_back(d);
@@ -209,7 +238,7 @@ std::span<const Row> extremum_rows() {
        .types = types::truth,
        .forward = [](Call& c) -> Outputs {
          static PyObject* const reduce = ufunc_method("logical_and", "reduce");
-         return truth_forward(c, reduce);
+         return truth_forward(c, reduce, false);
        },
        .flags = kReduceToNumber},
       {.signature = "any(Tensor self, int? dim=None, bool keepdim=False)",
@@ -217,7 +246,7 @@ std::span<const Row> extremum_rows() {
        .types = types::truth,
        .forward = [](Call& c) -> Outputs {
          static PyObject* const reduce = ufunc_method("logical_or", "reduce");
-         return truth_forward(c, reduce);
+         return truth_forward(c, reduce, true);
        },
        .flags = kReduceToNumber},
   };

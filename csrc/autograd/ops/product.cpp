@@ -116,6 +116,14 @@ std::span<const Row> product_rows() {
          static PyObject* const reduce = ufunc_method("multiply", "reduce");
          Tensor* x = c.tensor(0);
          Reduction r(x->sizes(), c.args[1], c.boolean(2), c.name());
+         if (r.full && x->contiguous && on_host(x) && is_loop_type(x->dtype) && x->numel < GilRelease::kAbove) {
+           PyRef<Tensor> product = new_full(x->dtype, r.result, 1);
+           with_elements(product.get(), [&](auto* q) {
+             const auto* p = x->ptr<std::remove_reference_t<decltype(*q)>>();
+             for (int64_t i = 0; i < x->numel; ++i) *q *= p[i];
+           });
+           return product;
+         }
          PyRef<Tensor> y = numpy_reduce(reduce, x, r, accumulation_type(x->dtype));
          return x->dtype == DType::Half ? to_dtype(y.get(), DType::Half) : std::move(y);
        },
