@@ -93,6 +93,10 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LAZY, *(name for names in _LAZY_NAMES.values() for name in names)})
+
+
 def get_include() -> str:
     """The folder of the header ``torchlite.h`` for C extensions."""
     import os

@@ -119,3 +119,7 @@ def test_the_module_functional_has_the_packages_functions():
 def test_fatal_error_can_be_caught():
     with pytest.raises(torchlite.FatalError):
         raise torchlite.FatalError
+
+
+def test_names_that_are_loaded_when_used_are_listed():
+    assert {"zeros", "nn", "optim", "equal", "exp", "FloatTensor", "manual_seed"} <= set(dir(torchlite))
