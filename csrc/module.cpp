@@ -5,6 +5,7 @@
 #include "autograd/functions/accumulate_grad.h"
 #include "autograd/functions/basic_ops.h"
 #include "autograd/functions/forward_function.h"
+#include "autograd/observer.h"
 #include "autograd/ops/composite.h"
 #include "autograd/ops/op.h"
 #include "autograd/ops/sparse.h"
@@ -44,10 +45,19 @@ PyObject* constant(PyObject*, PyObject* tensor) {
 
 PyObject* is_grad_enabled(PyObject*, PyObject*) { return PyBool_FromLong(grad_enabled); }
 
+PyObject* set_discard_effects(PyObject*, PyObject* value) {
+  return guard([&]() -> PyObject* {
+    if (!PyBool_Check(value)) type_error("_set_discard_effects: expected a bool, not %.100s", type_name(value));
+    return PyBool_FromLong(std::exchange(discard_effects, value == Py_True));
+  });
+}
+
 PyMethodDef module_functions[] = {
     {"_autograd_init", autograd_init, METH_NOARGS,
      "Registers the classes Variable, Function, StochasticFunction, Expr and Arg of the calling module."},
     {"_set_grad_enabled", set_grad_enabled, METH_O, "Switches recording on this thread; returns the former state."},
+    {"_set_discard_effects", set_discard_effects, METH_O,
+     "Whether operations on this thread write nothing but their results; returns the former state."},
     {"_is_grad_enabled", is_grad_enabled, METH_NOARGS, "Whether operations are recorded on this thread."},
     {"_constant", constant, METH_O,
      "A leaf on a tensor that doesn't require grad, and that a trace takes for a constant of the program."},

@@ -48,6 +48,10 @@ class Unobserved {
   CallObserver* observer_;
 };
 
+// Whether what this thread runs has no effects but its results: a function that is only traced, or run again to compare,
+// leaves running statistics alone.
+extern thread_local bool discard_effects;
+
 // A leaf for a constant among the operands.
 PyRef<Variable> new_constant(PyRef<Tensor> data);
 

@@ -11,6 +11,7 @@ namespace torchlite {
 
 thread_local bool grad_enabled = true;
 thread_local CallObserver* call_observer = nullptr;
+thread_local bool discard_effects = false;
 
 PyRef<Variable> new_constant(PyRef<Tensor> data) {
   PyRef<Variable> v = new_leaf(std::move(data));

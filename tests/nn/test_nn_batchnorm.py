@@ -172,8 +172,6 @@ def test_every_replay_of_a_trace_updates_the_statistics():
     x = batch(4, 3)
     lam = jit.make_lambda(m, [x])
     optimised = jit.optimize(lam)
-    m.running_mean.zero_()
-    m.running_var.fill_(1)
     (y,) = Variable._execution_engine.run_forward(optimised, (x,))
     np.testing.assert_allclose(m.running_mean.numpy(), 0.1 * statistics(x)[0], rtol=1e-5)
     expected = F.batch_norm(x, None, None, m.weight, m.bias, True)
@@ -204,3 +202,49 @@ def test_the_gradient_of_a_trace_is_the_eager_one():
     eager = torchlite.autograd.grad([loss(x, weight, bias)], [x, weight, bias])
     for a, b in zip(traced, eager, strict=True):
         np.testing.assert_allclose(a.data.numpy(), b.data.numpy(), rtol=1e-4, atol=1e-4)
+
+
+def compiled(layer, check):
+    return jit.compile(layer, check=check)
+
+
+def step(layer, _):
+    one = jit.compile_step(layer, lambda y, _: y.sum(), torchlite.optim.SGD(layer.parameters(), lr=0.0))
+    return lambda x: one(x, x)
+
+
+@pytest.mark.parametrize("make", [compiled, step], ids=["compile", "compile_step"])
+@pytest.mark.parametrize("check", [False, True])
+def test_each_call_of_a_compiled_layer_updates_the_statistics_once(make, check):
+    layer, eager = nn.BatchNorm1d(3), nn.BatchNorm1d(3)
+    f = make(layer, check)
+    for seed in range(3):
+        x = batch(4, 3).detach() * (seed + 1)
+        f(x)
+        eager(x)
+        np.testing.assert_allclose(layer.running_mean.numpy(), eager.running_mean.numpy(), rtol=1e-6)
+        np.testing.assert_allclose(layer.running_var.numpy(), eager.running_var.numpy(), rtol=1e-6)
+
+
+def test_tracing_leaves_the_statistics_alone():
+    m = nn.BatchNorm1d(3)
+    jit.make_lambda(m, [batch(4, 3)])
+    assert m.running_mean.tolist() == [0, 0, 0] and m.running_var.tolist() == [1, 1, 1]
+    m(batch(4, 3))
+    assert m.running_mean.tolist() != [0, 0, 0]
+
+
+def test_a_trace_that_fails_does_not_stop_later_updates():
+    m = nn.BatchNorm1d(3)
+    with pytest.raises(ValueError):
+        jit.make_lambda(m, [batch(2, 2, 2, 2)])
+    m(batch(4, 3))
+    assert m.running_mean.tolist() != [0, 0, 0]
+
+
+def test_a_compiled_layer_knows_training_from_evaluation():
+    m = nn.BatchNorm1d(3)
+    f, x = jit.compile(m), batch(4, 3)
+    f(x)
+    m.eval()
+    np.testing.assert_allclose(f(x).data.numpy(), m(x).data.numpy(), rtol=1e-6)

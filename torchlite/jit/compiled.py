@@ -15,7 +15,7 @@ import torchlite
 from torchlite import _C
 from torchlite.jit.passes import optimize
 from torchlite.jit.structure import flatten, paths, unflatten
-from torchlite.jit.tracing import alias, record
+from torchlite.jit.tracing import alias, record, without_effects
 
 __all__ = ["Compiled", "compile", "jit", "trace"]
 
@@ -198,12 +198,11 @@ class Compiled:
     def _compare(self, entry: _Entry, outputs: tuple, args: tuple, kwargs: dict, state: Any) -> None:
         leaves: list = []
         spec = flatten((args, kwargs), leaves, "arguments of a jit function", True)
-        after = torchlite.get_rng_state()
-        torchlite.set_rng_state(state)
         again_args, again_kwargs = unflatten(spec, iter([alias(v) for v in leaves]))
         eager: list = []
-        eager_spec = flatten(self._fn(*again_args, **again_kwargs), eager, "results of a jit function")
-        torchlite.set_rng_state(after)
+        with without_effects():
+            torchlite.set_rng_state(state)
+            eager_spec = flatten(self._fn(*again_args, **again_kwargs), eager, "results of a jit function")
         if eager_spec != entry.spec:
             raise RuntimeError("jit check: run eagerly, the function returns another structure than its trace")
         for path, ours, theirs in zip(paths(entry.spec), outputs, eager, strict=True):

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import torchlite
 from torchlite import _C, autograd
 from torchlite.autograd import Variable
 from torchlite.jit.compiled import Compiled, _Entry
 from torchlite.jit.differentiate import _reached, grad
 from torchlite.jit.passes import optimize
 from torchlite.jit.replay import FUSED
-from torchlite.jit.tracing import make_lambda
+from torchlite.jit.tracing import make_lambda, without_effects
 from torchlite.optim import SGD, Adam
 
 __all__ = ["CompiledStep", "compile_step"]
@@ -39,11 +38,10 @@ class _Plan:
         program = _C.Program(optimize(self.derivative))
         # Some fused operations have a fused gradient that isn't an operation itself. Their derivative as a lambda is
         # as right but rounds elsewhere and takes longer, so the engine runs these.
-        state = torchlite.get_rng_state()
-        ours = program.run_plain(*inputs)
-        torchlite.set_rng_state(state)
-        theirs = self._engine(inputs)
-        torchlite.set_rng_state(state)
+        with without_effects():
+            ours = program.run_plain(*inputs)
+        with without_effects():
+            theirs = self._engine(inputs)
         if all(a.data.numpy().tobytes() == b.data.numpy().tobytes() for a, b in zip(ours, theirs, strict=True)):
             self.program = program
 

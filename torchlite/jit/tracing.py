@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torchlite
@@ -19,20 +20,30 @@ def alias(variable: Variable) -> Variable:
     return Variable(variable.data, requires_grad=variable.requires_grad)
 
 
+@contextmanager
+def without_effects() -> Iterator[None]:
+    """What runs within leaves nothing but its results: the random generator and running statistics are as before."""
+    state, discarded = torchlite.get_rng_state(), _C._set_discard_effects(True)
+    try:
+        yield
+    finally:
+        _C._set_discard_effects(discarded)
+        torchlite.set_rng_state(state)
+
+
 def record(fn: Callable, inputs: Sequence[Variable], locations: bool = False) -> Any:
     """The lambda of ``fn()``, which returns a tuple of Variables, with the parameters ``inputs``.
 
-    The trace ends whatever happens in it, and the random generator is as before.
+    The trace ends whatever happens in it, and has no effects: the first replay is the first run.
     """
-    state = torchlite.get_rng_state()
     depth = _C._tracer_depth()
-    _C._tracer_enter(tuple(inputs), capture=True, locations=locations)
-    try:
-        return _C._tracer_exit(fn())
-    finally:
-        while _C._tracer_depth() > depth:
-            _C._tracer_abort()
-        torchlite.set_rng_state(state)
+    with without_effects():
+        _C._tracer_enter(tuple(inputs), capture=True, locations=locations)
+        try:
+            return _C._tracer_exit(fn())
+        finally:
+            while _C._tracer_depth() > depth:
+                _C._tracer_abort()
 
 
 def make_lambda(fn: Callable, inputs: Sequence[Variable], locations: bool = False) -> Any:

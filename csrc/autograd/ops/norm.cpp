@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "autograd/observer.h"
 #include "autograd/ops/nn.h"
 #include "autograd/ops/types.h"
 #include "tensor/kernels/batch_norm.h"
@@ -119,7 +120,7 @@ Outputs batch_norm_forward(Call& c) {
     });
   }
   PyRef<Tensor> result = to_dtype(y.get(), c.tensor(0)->dtype);
-  if (training && running_mean) {
+  if (training && running_mean && !discard_effects) {
     // Last, so that a failure has changed nothing.
     double unbiased = static_cast<double>(s.count()) / static_cast<double>(s.count() - 1);
     for (double& v : var) v *= unbiased;
