@@ -132,21 +132,34 @@ def logspace(start: float, end: float, steps: int = 100, out: Any = None) -> Any
     return _of(np.logspace(start, end, steps), out)
 
 
-def rand(*sizes: Any, out: Any = None) -> Any:
-    """Uniform random numbers in [0, 1)."""
-    return _C._sized(sizes, out).uniform_()
+def _random(sizes: tuple, out: Any, generator: Any, fill: str) -> Any:
+    if sizes and isinstance(sizes[0], _C.Generator):
+        generator, *sizes = sizes  # type: ignore[assignment]
+    _require_generator(generator)
+    return getattr(_C._sized(tuple(sizes), out), fill)(generator=generator)
 
 
-def randn(*sizes: Any, out: Any = None) -> Any:
-    """Random numbers of the standard normal distribution."""
-    return _C._sized(sizes, out).normal_()
+def _require_generator(generator: Any) -> None:
+    if generator is not None and not isinstance(generator, _C.Generator):
+        raise TypeError(f"generator must be a torchlite.Generator, not {type(generator).__name__}")
 
 
-def randperm(n: int, out: Any = None) -> Any:
+def rand(*sizes: Any, out: Any = None, generator: Any = None) -> Any:
+    """Uniform random numbers in [0, 1), drawn from `generator`, which may also stand before the sizes."""
+    return _random(sizes, out, generator, "uniform_")
+
+
+def randn(*sizes: Any, out: Any = None, generator: Any = None) -> Any:
+    """Random numbers of the standard normal distribution, drawn from `generator`, which may stand before the sizes."""
+    return _random(sizes, out, generator, "normal_")
+
+
+def randperm(n: int, out: Any = None, generator: Any = None) -> Any:
     """The ints from 0 to n - 1 in random order, a LongTensor."""
+    _require_generator(generator)
     if n < 0:
         raise RuntimeError(f"randperm: expected a number that is not negative, but got {n}")
     # Distinct keys in random order; equal ones would not favour any permutation by more than 2 ** -53.
-    order = np.argsort(_C.DoubleTensor(n).uniform_().numpy(), kind="stable") if n else np.empty(0)
+    order = np.argsort(_C.DoubleTensor(n).uniform_(generator=generator).numpy(), kind="stable") if n else np.empty(0)
     out = _C.LongTensor(n) if out is None else out.resize_(n)
     return out.copy_(_C.from_numpy(order.astype(np.int64)))

@@ -213,6 +213,9 @@ DRAWS = {
     "bernoulli": lambda g: FloatTensor(20).fill_(0.5).bernoulli(generator=g),
     "multinomial": lambda g: FloatTensor(20).fill_(1).multinomial(10, generator=g),
     "multinomial with replacement": lambda g: FloatTensor(20).fill_(1).multinomial(10, True, generator=g),
+    "torchlite.rand": lambda g: torchlite.rand(2, 10, generator=g),
+    "torchlite.randn": lambda g: torchlite.randn((2, 10), generator=g),
+    "torchlite.randperm": lambda g: torchlite.randperm(20, generator=g),
     "torchlite.multinomial": lambda g: torchlite.multinomial(FloatTensor(20).fill_(1), 10, generator=g),
     "torchlite.bernoulli": lambda g: torchlite.bernoulli(FloatTensor(20).fill_(0.5), generator=g),
     "torchlite.normal": lambda g: torchlite.normal(FloatTensor(20).fill_(0.5), generator=g),
@@ -247,3 +250,18 @@ def test_a_generator_has_the_methods_of_the_default_one():
     seed = g.seed()
     assert seed == g.initial_seed() != 4
     assert torchlite.default_generator is torchlite.manual_seed(3) and torchlite.initial_seed() == 3
+
+
+def test_a_generator_may_stand_before_the_sizes():
+    g = Generator()
+    g.set_state(torchlite.get_rng_state())
+    expected = torchlite.rand(2, 3), torchlite.randn(4)
+    assert torchlite.rand(g, 2, 3).tolist() == expected[0].tolist()
+    assert torchlite.randn(g, 4).tolist() == expected[1].tolist()
+
+
+def test_a_wrong_generator_leaves_out_alone():
+    out = FloatTensor([1, 2])
+    with pytest.raises(TypeError, match="generator must be a torchlite.Generator, not int"):
+        torchlite.rand(5, out=out, generator=3)
+    assert out.tolist() == [1, 2]

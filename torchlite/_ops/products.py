@@ -6,6 +6,7 @@ from typing import Any
 
 from .._arrays import array, module_of
 from . import TensorType, define_op
+from .sizes import axis_of, length_of
 
 
 def _axis_of_three(name: str, sizes: tuple[int, ...], other: tuple[int, ...], dim: int) -> int:
@@ -16,11 +17,8 @@ def _axis_of_three(name: str, sizes: tuple[int, ...], other: tuple[int, ...], di
         if 3 not in sizes:
             raise RuntimeError(f"{name}: no dimension of size 3 in a tensor of size {tuple(sizes)}")
         return sizes.index(3)
-    if not -len(sizes) <= dim < len(sizes):
-        raise RuntimeError(
-            f"dimension out of range (expected to be in range of [{-len(sizes)}, {len(sizes) - 1}], but got {dim})"
-        )
-    if sizes[dim] != 3:
+    dim = axis_of(sizes, dim)
+    if length_of(sizes, dim) != 3:
         raise RuntimeError(f"{name}: dimension {dim} must have size 3, but a tensor of size {tuple(sizes)} was given")
     return dim
 
