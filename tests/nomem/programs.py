@@ -435,3 +435,47 @@ def no_grad_step(state):
     (x * y).sum().backward()
     with torchlite.no_grad():
         x.sub_(x.grad * 0.0)
+
+
+def sparse_operands():
+    indices, values = torchlite.LongTensor([[0, 2, 0]]), torchlite.DoubleTensor([1, 2, 3])
+    return [torchlite.sparse.DoubleTensor(indices, values, (3,)), torchlite.DoubleTensor([1, 1, 1])]
+
+
+def sparse_sums_whole(state, done):
+    sparse, dense = state
+    assert sparse._nnz() == 3 and sparse.to_dense().tolist() == [4, 0, 2]
+    assert dense.tolist() in ([1, 1, 1], [5, 1, 3]) and (not done or dense.tolist() == [5, 1, 3])
+
+
+@program(sparse_operands, sparse_sums_whole)
+def sparse_sums(state):
+    sparse, dense = state
+    return (sparse + sparse) * 2, dense.add_(sparse), Variable(sparse) + Variable(dense)
+
+
+class Given(Function):
+    """The identity, with a given gradient."""
+
+    def __init__(self, gradient):
+        super().__init__()
+        self.gradient = gradient
+
+    def forward(self, x):
+        return x.clone()
+
+    def backward(self, _):
+        return self.gradient
+
+
+def sparse_gradients_whole(state, done):
+    grad = state[2].grad
+    assert grad is None and not done or grad.data.is_sparse and grad.data.to_dense().tolist() == [8, 0, 4]
+    sparse_sums_whole(state[:2], False)
+
+
+@program(lambda: [*sparse_operands(), Variable(torchlite.zeros(3).double(), requires_grad=True)],
+         sparse_gradients_whole)
+def sparse_gradients(state):
+    sparse, _, x = state
+    (Given(sparse)(x) + Given(sparse)(x)).sum().backward()
