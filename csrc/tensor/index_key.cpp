@@ -78,7 +78,7 @@ PyRef<> numpy_key(PyObject* key, int ndim) {
   PyRef<> tuple;
   if (PyTuple_Check(key)) tuple = PyRef<>::borrow(key);
   else if (list_means_tuple(key, ndim)) tuple = check(PyList_AsTuple(key));
-  else return index_array(key, 0);
+  else return is_basic_item(key) ? PyRef<>::borrow(key) : index_array(key, 0);
   Py_ssize_t n = PyTuple_GET_SIZE(tuple.get());
   PyRef<> out = check(PyTuple_New(n));
   for (Py_ssize_t i = 0; i < n; ++i) {

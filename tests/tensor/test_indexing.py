@@ -1,5 +1,7 @@
 """Reading and writing parts of a tensor; NumPy is the reference."""
 
+import random
+
 import numpy as np
 import pytest
 
@@ -158,7 +160,8 @@ def test_set_index_is_item_assignment():
 
 
 @pytest.mark.parametrize(
-    "key", [np.s_[[0, 1], [2, 0]], np.s_[:, [0, 2]], np.s_[[0, 0, 1]], np.s_[..., [3, 3]]], ids=repr
+    "key", [np.s_[[0, 1], [2, 0]], np.s_[:, [0, 2]], np.s_[[0, 0, 1]], np.s_[..., [3, 3]], np.s_[1:], np.s_[0, 1]],
+    ids=repr
 )
 def test_advanced_select_and_add_are_each_others_transpose(key):
     a, t = array(), tensor()
@@ -304,3 +307,42 @@ def test_a_key_that_changes_the_tensor_while_it_is_read():
 
     with pytest.raises(IndexError):
         t[Shrinking()]
+
+
+# ---- random keys ----
+
+
+def random_item(rng):
+    return rng.choice([
+        lambda: rng.randint(-4, 4), lambda: np.int64(rng.randint(-2, 2)), lambda: None, lambda: Ellipsis,
+        lambda: slice(rng.choice([None, -3, -1, 0, 1]), rng.choice([None, -2, 1, 9]), rng.choice([None, 1, 2, -1, -2])),
+        lambda: [rng.randint(-2, 2) for _ in range(rng.choice([1, 2, 3]))],
+        lambda: np.array([[rng.randint(-1, 1)] * 2] * rng.choice([1, 2])),
+        lambda: LongTensor([rng.randint(-2, 2), rng.randint(-2, 2)]),
+        lambda: np.array([rng.random() < 0.5 for _ in range(rng.choice([2, 3, 4]))]),
+    ])()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_random_keys_mean_what_they_mean_to_numpy(seed):
+    rng = random.Random(seed)
+    for _ in range(300):
+        shape = tuple(rng.choice([1, 2, 3, 4]) for _ in range(rng.randint(1, 3)))
+        a = np.arange(float(np.prod(shape))).reshape(shape)
+        t = torchlite.from_numpy(a).clone()
+        key = tuple(random_item(rng) for _ in range(rng.randint(1, 4)))
+        as_numpy = tuple(i.numpy() if isinstance(i, LongTensor) else i for i in key)
+        try:
+            expected = a[as_numpy]
+        except IndexError:
+            with pytest.raises((IndexError, TypeError)):
+                t[key]
+            continue
+        np.testing.assert_array_equal(t.index(key).numpy().reshape(np.shape(expected)), expected, err_msg=repr(key))
+        t[key] = 7
+        a[as_numpy] = 7
+        np.testing.assert_array_equal(t.numpy(), a, err_msg=repr(key))
+        source = DoubleTensor(int(np.size(expected))).fill_(1)
+        t._advanced_index_add(key, source)
+        np.add.at(a, as_numpy, 1)
+        np.testing.assert_array_equal(t.numpy(), a, err_msg=repr(key))

@@ -4,6 +4,7 @@ import gc
 import os
 import subprocess
 import sys
+import warnings
 
 import numpy as np
 import pytest
@@ -19,7 +20,9 @@ def descriptors():
 
 def in_child(work):
     """Runs `work` in a forked child; its exit status."""
-    pid = os.fork()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # BLAS has threads, which the child does not use
+        pid = os.fork()
     if pid == 0:
         try:
             os._exit(0 if work() is not False else 1)
@@ -195,3 +198,12 @@ def test_tensors_that_are_sent_are_the_same_memory_on_both_sides(method, tmp_pat
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([root, os.environ.get("PYTHONPATH", "")])}
     done = subprocess.run([sys.executable, program], capture_output=True, text=True, timeout=120, env=environment)
     assert done.returncode == 0, done.stderr
+
+
+def test_a_module_whose_memory_is_shared_is_trained_by_a_child():
+    from torchlite import nn
+
+    layer = nn.Linear(2, 1)
+    assert layer.share_memory() is layer and layer.weight.data.is_shared() and layer.bias.data.is_shared()
+    assert in_child(lambda: [p.data.fill_(3) for p in layer.parameters()]) == 0
+    assert layer.weight.data.tolist() == [[3, 3]] and layer.bias.data.tolist() == [3]
