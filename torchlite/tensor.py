@@ -6,6 +6,7 @@ What has a concept of its own stands in `_printing`, `_copying` and `_numpy_func
 from __future__ import annotations
 
 import importlib
+import warnings
 from typing import Any
 
 import numpy as np
@@ -84,6 +85,18 @@ def equal(self: Any, tensor2: Any) -> bool:
     return importlib.import_module("torchlite.functional").equal(self, tensor2)
 
 
+def masked_copy(self: Any, mask: Any, source: Any) -> Any:
+    """The former name of `masked_scatter`."""
+    warnings.warn("masked_copy is deprecated and renamed to masked_scatter", stacklevel=2)
+    return self.masked_scatter(mask, source)
+
+
+def masked_copy_(self: Any, mask: Any, source: Any) -> Any:
+    """The former name of `masked_scatter_`."""
+    warnings.warn("masked_copy_ is deprecated and renamed to masked_scatter_", stacklevel=2)
+    return self.masked_scatter_(mask, source)
+
+
 def is_shared(self: Any) -> bool:
     """Whether other processes see the memory, see :meth:`share_memory_`."""
     return self.storage().is_shared()
@@ -105,5 +118,6 @@ _C._add_tensor_methods({
     f.__name__: f
     for f in (_printing._format, _printing.__format__, _copying.__reduce_ex__, _copying.__deepcopy__, _copying.__copy__,
               _numpy_functions.__array__, _numpy_functions.__array_ufunc__, _numpy_functions.__array_function__,
-              tolist, apply_, map_, map2_, cuda, is_pinned, is_shared, share_memory_, _sparse_mask, equal)
+              tolist, apply_, map_, map2_, cuda, is_pinned, is_shared, share_memory_, _sparse_mask, equal, masked_copy,
+              masked_copy_)
 } | {"copy": _numpy_functions._contiguous_copy, "__cuda_array_interface__": property(_cuda_array_interface)})

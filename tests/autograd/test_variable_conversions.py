@@ -96,15 +96,6 @@ def test_resize_changes_the_shape_only():
         x.resize(3, 2)
 
 
-def test_masked_copy_is_a_deprecated_name():
-    x, mask, source = constant([1.0, 2.0]), constant([0, 1], np.uint8), constant([5.0])
-    with pytest.warns(UserWarning, match="masked_copy is deprecated"):
-        assert values(x.masked_copy(mask, source)) == [1, 5]
-    with pytest.warns(UserWarning, match="masked_copy_ is deprecated"):
-        x.masked_copy_(mask, source)
-    assert values(x) == [1, 5]
-
-
 # ---- Variable._torch -------------------------------------------------------------------------------------------------
 
 

@@ -206,11 +206,12 @@ def test_wrong_arguments_are_refused(call, error, message):
 
 
 @pytest.mark.parametrize("name, replacement", [("masked_copy", "masked_scatter"), ("masked_copy_", "masked_scatter_")])
-def test_masked_copy_is_a_deprecated_name(name, replacement):
-    v = constant([1.0, 2.0])
-    mask = Variable(torchlite.ByteTensor([0, 1]))
+@pytest.mark.parametrize("of", [lambda v: v, lambda v: v.data], ids=["Variable", "tensor"])
+def test_masked_copy_is_a_deprecated_name(name, replacement, of):
+    v = of(constant([1.0, 2.0]))
+    mask, source = of(Variable(torchlite.ByteTensor([0, 1]))), of(constant([9.0]))
     with pytest.warns(UserWarning, match=f"{name} is deprecated and renamed to {replacement}"):
-        result = getattr(v, name)(mask, constant([9.0]))
+        result = getattr(v, name)(mask, source)
     assert values(result) == [1, 9] and (result is v) == (name[-1] == "_")
 
 

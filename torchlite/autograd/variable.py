@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import copy
 import math
-import warnings
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from .. import _C
+from .. import _C, tensor
 from ..utils.hooks import RemovableHandle
 
 _cast = _C._find_op("cast")
@@ -302,15 +301,8 @@ class Variable(_C._VariableBase):
         """``resize(other.size())``"""
         return self.resize(other.size())
 
-    def masked_copy(self, mask: Any, source: Any) -> Variable:
-        """The former name of ``masked_scatter``."""
-        warnings.warn("masked_copy is deprecated and renamed to masked_scatter", stacklevel=2)
-        return self.masked_scatter(mask, source)
-
-    def masked_copy_(self, mask: Any, source: Any) -> Variable:
-        """The former name of ``masked_scatter_``."""
-        warnings.warn("masked_copy_ is deprecated and renamed to masked_scatter_", stacklevel=2)
-        return self.masked_scatter_(mask, source)
+    masked_copy = tensor.masked_copy
+    masked_copy_ = tensor.masked_copy_
 
     # ---- protocols ----
 
