@@ -1,5 +1,6 @@
 #include "tensor/random.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <utility>
@@ -74,6 +75,14 @@ struct Parameter {
   }
 };
 
+// The distance from `bound` to the next smaller number of Half, which has 11 bits from 2^-24 on.
+float half_spacing_below(float bound) {
+  int exponent;
+  float fraction = std::frexp(std::fabs(bound), &exponent);
+  bool shorter = bound > 0 && fraction == 0.5f;  // below a power of two
+  return std::ldexp(1.0f, std::max(exponent - (shorter ? 12 : 11), -24));
+}
+
 PyObject* tensor_uniform(PyObject* self, PyObject* args, PyObject* kwargs) {
   return guard([&]() -> PyObject* {
     Parameters p(args, kwargs, "|dd$O:uniform_", "from", "to", 0, 1);
@@ -83,8 +92,15 @@ PyObject* tensor_uniform(PyObject* self, PyObject* args, PyObject* kwargs) {
       runtime_error("uniform_: from must not be above to, but got from %R to %R", low.get(), high.get());
     }
     kernels::Generator& g = state_of(p.generator);
+    bool half = as_tensor(self)->dtype == DType::Half;
     return fill(self, "uniform_", [&]<class T>(T* out, int64_t n) {
-      kernels::uniform(g, static_cast<T>(p.a), static_cast<T>(p.b), out, n);
+      T low = static_cast<T>(p.a), high = static_cast<T>(p.b);
+      kernels::uniform(g, low, high, out, n);
+      if (!half || low == high) return;
+      // What would be rounded up to the bound becomes the number before it.
+      T spacing = static_cast<T>(half_spacing_below(static_cast<float>(high)));
+      for (int64_t i = 0; i < n; ++i)
+        if (out[i] >= high - spacing / 2) out[i] = std::max(high - spacing, low);
     });
   });
 }
