@@ -55,7 +55,7 @@ def kthvalue(a: np.ndarray, k: int, dim: int | None = None, keepdim: bool = Fals
 
 def median(a: np.ndarray, dim: int | None = None, keepdim: bool = False) -> Any:
     if dim is None:
-        return np.sort(a, axis=None)[(a.size - 1) // 2].reshape(1)
+        return np.sort(a, axis=None)[(a.size - 1) // 2].reshape((1,) * (a.ndim if keepdim else 1))
     return kthvalue(a, (np.atleast_1d(a).shape[dim] + 1) // 2, dim, keepdim)
 
 
@@ -93,7 +93,8 @@ SAMPLES = [
        sample(real(5), 5, 0, True), sample(real(0, 3), 2, 1),
        sample(TIES, 3), reference=kthvalue, dtypes=NUMERIC),
     op("median", *(sample(real(*s), d) for s, d in SHAPES), *(sample(real(*s)) for s, _ in SHAPES),
-       sample(real(3, 4), 1, True), sample(real(2, 5), 1, keepdim=True), sample(real(0, 3), 1), sample(TIES, 1),
+       sample(real(3, 4), 1, True), sample(real(2, 5), 1, keepdim=True), sample(real(2, 3), keepdim=True),
+       sample(real(0, 3), 1), sample(TIES, 1),
        sample(TIES), reference=median, dtypes=NUMERIC),
     op("mode", *(sample(real(*s), d) for s, d in SHAPES), sample(real(2, 5)), sample(real(3, 4), 1, True),
        sample(real(0, 3), 1), sample(TIES), sample(TIES, 0), reference=mode, dtypes=NUMERIC),

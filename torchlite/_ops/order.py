@@ -13,7 +13,7 @@ from typing import Any
 from .. import _C
 from .._arrays import array, module_of
 from . import TensorType, define_op
-from .sizes import axis_of, kept, length_of, reduced, require_elements
+from .sizes import axis_of, kept, length_of, reduced, reduced_to_one, require_elements
 
 
 def _last(dim: int | None) -> int:
@@ -220,7 +220,7 @@ def _median(self: Any, dim: int | None, keepdim: bool) -> Any:
             raise RuntimeError("median: the tensor has no elements")
         lines = array(self).reshape(1, -1)
         at = _median_place(lines)
-        return lines[0, at[0]], None, at[0]
+        return lines[0, at[0]].reshape(reduced_to_one(self.size(), keepdim)), None, at[0]
     axis = axis_of(self.size(), dim)
     require_elements("median", self.size(), axis)
     lines = _lines(self, axis)
@@ -232,7 +232,7 @@ def _median_types(self: TensorType, dim: int | None, keepdim: bool) -> Any:
     if dim is None:
         if 0 in self.sizes:
             raise RuntimeError("median: the tensor has no elements")
-        return TensorType(self.dtype, (1,), self.device)
+        return TensorType(self.dtype, reduced_to_one(self.sizes, keepdim), self.device)
     axis = axis_of(self.sizes, dim)
     require_elements("median", self.sizes, axis)
     return _pair_types(self, axis, keepdim)
@@ -243,7 +243,7 @@ def _median_backward(ctx: Any, grad: Any, _: Any) -> Any:
     if dim is not None:
         return _put_back_one(ctx, grad, places, dim), None, None
     sizes = ctx.sizes("self")
-    return _C._ops.zeros_of(grad, (math.prod(sizes),)).scatter_add(0, places, grad).view(sizes), None, None
+    return _C._ops.zeros_of(grad, (math.prod(sizes),)).scatter_add(0, places, grad.view(1)).view(sizes), None, None
 
 
 define_op(

@@ -34,6 +34,11 @@ def reduced(sizes: Sequence[int], axis: int, keepdim: bool) -> tuple[int, ...]:
     return kept(sizes, axis) if keepdim or len(sizes) <= 1 else (*sizes[:axis], *sizes[axis + 1 :])
 
 
+def reduced_to_one(sizes: Sequence[int], keepdim: bool) -> tuple[int, ...]:
+    """The sizes of a reduction of everything."""
+    return (1,) * len(sizes) if keepdim and sizes else (1,)
+
+
 def require_elements(name: str, sizes: Sequence[int], axis: int) -> None:
     """Raises RuntimeError if there is nothing along `axis`."""
     if length_of(sizes, axis) == 0:
