@@ -10,25 +10,30 @@ from pathlib import Path
 import pytest
 from child_programs import ROOT, python
 
-PROGRAM = Path(__file__).parent / "foreign" / "checks.py"
-PATHS = [str(PROGRAM.parent), str(ROOT)]
+FOLDER = Path(__file__).parent / "foreign"
+PATHS = [str(FOLDER), str(ROOT)]
 
 pytestmark = pytest.mark.no_leak_check(reason="the work is done in another process")
 
 
-def child(*arguments):
-    code = f"import sys, runpy; sys.path[:0] = {PATHS!r}; sys.argv = {['checks.py', *arguments]!r}; "
-    return python("-c", code + f"runpy.run_path({str(PROGRAM)!r}, run_name='__main__')").stdout
+def child(program, *arguments):
+    code = f"import sys, runpy; sys.path[:0] = {PATHS!r}; sys.argv = {[program, *arguments]!r}; "
+    return python("-c", code + f"runpy.run_path({str(FOLDER / program)!r}, run_name='__main__')").stdout
 
 
 @functools.cache
 def results():
-    return json.loads(child())
+    return json.loads(child("checks.py"))
 
 
-@pytest.mark.parametrize("name", child("--list").split())
+@pytest.mark.parametrize("name", child("checks.py", "--list").split())
 def test_it_runs(name):
     assert results()[name] == "", results()[name]
+
+
+def test_its_functions_pass_the_table_of_torchlites():
+    outcome = json.loads(child("function_table.py"))
+    assert outcome["failures"] == {} and outcome["entries"] > 400
 
 
 # In-place forms that this package lacks come from the extension's base class, whose steps have no second derivative.

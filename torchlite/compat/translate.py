@@ -62,7 +62,7 @@ def compile_source(source: bytes, path: str) -> tuple[CodeType, bool]:
 class _Loader(importlib.machinery.SourceFileLoader):
     _translated = False
 
-    def source_to_code(self, data: Any, path: Any, **options: Any) -> CodeType:  # type: ignore[override]
+    def source_to_code(self, data: Any, path: Any, *args: Any, **options: Any) -> CodeType:  # type: ignore[override]
         code, self._translated = compile_source(bytes(data), os.fsdecode(path))
         return code
 
