@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-_MODULES = {"backcompat", "data", "hooks", "trainer", "typename"}
+_MODULES = {"backcompat", "data", "hooks", "serialization", "trainer", "typename"}
 
 
 def __getattr__(name: str) -> Any:
