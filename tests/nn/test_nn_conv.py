@@ -149,3 +149,9 @@ def test_the_three_dimensional_layers_learn():
         optimizer.step()
         losses.append(loss.data[0])
     assert losses[-1] < losses[0] / 3
+
+
+def test_sizes_are_ints_of_any_kind_or_as_many_as_there_are_dimensions():
+    assert nn.Conv2d(1, 1, np.int64(2), stride=[1, 2]).stride == (1, 2)
+    with pytest.raises(ValueError, match=r"expected an int or 2 of them, but got \(1, 2, 3\)"):
+        nn.Conv2d(1, 1, (1, 2, 3))
