@@ -101,9 +101,9 @@ class Checker {
       fail(at, PyUnicode_AsUTF8(text.get()));
     }
     PyObject* results = let->results.get();
-    size_t bound = static_cast<size_t>(PyTuple_GET_SIZE(results)), most = types.size();
-    if (most == static_cast<size_t>(let->rhs->op->row->outputs))
-      most += static_cast<size_t>(let->rhs->op->row->hidden_outputs);  // which only gradients bind
+    size_t bound = static_cast<size_t>(PyTuple_GET_SIZE(results));
+    // Hidden results are bound by gradients alone.
+    size_t most = types.size() + static_cast<size_t>(let->rhs->op->row->hidden_outputs);
     if (bound < types.size() || bound > most)
       fail(at, let->rhs->op->name + " has " + std::to_string(types.size()) + " results, but " +
                    std::to_string(PyTuple_GET_SIZE(results)) + " locals are bound");

@@ -1,5 +1,7 @@
 #include "ir/infer.h"
 
+#include <algorithm>
+
 namespace torchlite::ir {
 
 namespace {
@@ -70,6 +72,20 @@ TypeInfos infer_types(const Apply* rhs) {
     }
   }
   return torchlite::infer_types(call);
+}
+
+Py_ssize_t visible_results(const Apply* rhs, Py_ssize_t bound) {
+  Py_ssize_t outputs = rhs->op->row->outputs;
+  if (bound > outputs) return outputs;
+  // A call may leave out its last results (median without a dim has no indices), and then binds a hidden one sooner.
+  if (bound == 1 || !rhs->op->row->hidden_outputs) return bound;
+  try {
+    return std::min(bound, static_cast<Py_ssize_t>(infer_types(rhs).size()));
+  } catch (const PyError&) {
+    if (PyErr_ExceptionMatches(PyExc_MemoryError)) throw;
+    PyErr_Clear();  // sizes that are open, or no well-formed lambda, of which others complain
+    return bound;
+  }
 }
 
 bool fits(const TypeInfo& inferred, const TensorType* given) {

@@ -10,6 +10,9 @@ namespace torchlite::ir {
 // arguments, naming both sizes. Runs nothing.
 TypeInfos infer_types(const Apply* rhs);
 
+// How many of the `bound` results of `rhs` the operation returns; those that follow are hidden ones.
+Py_ssize_t visible_results(const Apply* rhs, Py_ssize_t bound);
+
 // Whether a result of type `inferred` may be bound as `given`.
 bool fits(const TypeInfo& inferred, const TensorType* given);
 // Whether a size is decided by elements, so that print has to say it.

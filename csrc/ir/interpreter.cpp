@@ -1,5 +1,7 @@
 #include "ir/interpreter.h"
 
+#include "ir/infer.h"
+
 #include <algorithm>
 #include <unordered_map>
 
@@ -71,7 +73,8 @@ class Compiler {
     in.n_args = static_cast<uint32_t>(own.size());
     p_.operands.insert(p_.operands.end(), own.begin(), own.end());
     in.first_result = next_;
-    in.n_results = static_cast<uint32_t>(PyTuple_GET_SIZE(let->results.get()));
+    in.n_results = in.n_visible = static_cast<uint32_t>(PyTuple_GET_SIZE(let->results.get()));
+    if (in.op) in.n_visible = static_cast<uint32_t>(visible_results(let->rhs.get(), in.n_results));
     bind(let->results.get());
     p_.instructions.push_back(in);
   }
@@ -199,20 +202,22 @@ class Frame {
       args[k] = value(p_->operands[in.first_arg + k], list);
       if (list) keep = std::move(list);
     }
+    uint32_t visible = in.n_visible, first_hidden = static_cast<uint32_t>(in.op->row->outputs);
     if (plain_) {
       Call call{*in.op, args, in.reused >= 0 && is_free(args[in.reused]) ? as_tensor(args[in.reused]) : nullptr};
       Outputs outputs = in.op->row->forward(call);
-      for (uint32_t k = 0; k < in.n_results; ++k) slots_[in.first_result + k] = std::move(outputs.v[k]);
+      for (uint32_t k = 0; k < in.n_results; ++k)
+        slots_[in.first_result + k] = std::move(outputs.v[k < visible ? k : first_hidden + k - visible]);
       return;
     }
-    uint32_t visible = static_cast<uint32_t>(in.op->row->outputs);
-    if (in.n_results <= visible) return store(in, call_op(*in.op, args));
+    if (in.n_results == visible) return store(in, call_op(*in.op, args));
     Outputs hidden;
     PyRef<> result = call_op(*in.op, args, &hidden);
     Program::Instruction shown = in;
     shown.n_results = visible;
     store(shown, std::move(result));
-    for (uint32_t k = visible; k < in.n_results; ++k) slots_[in.first_result + k] = new_leaf(std::move(hidden.v[k]));
+    for (uint32_t k = visible; k < in.n_results; ++k)
+      slots_[in.first_result + k] = new_leaf(std::move(hidden.v[first_hidden + k - visible]));
   }
 
   static bool is_free(PyObject* o) {

@@ -15,6 +15,7 @@ struct Program : PyObject {
     PyObject* function;                // borrowed from the lambda
     uint32_t first_arg, n_args;        // in `args`
     uint32_t first_result, n_results;  // results have consecutive slots
+    uint32_t n_visible;                // of the results; hidden ones follow
     uint32_t first_dead, n_dead;       // in `dead`
     int32_t reused;                    // the argument whose memory the result may take (Note [Buffer reuse]), or -1
   };

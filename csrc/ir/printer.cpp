@@ -77,9 +77,11 @@ class Printer : public ArgVisitor<Printer, void> {
   static bool needs_types(const Let* let) {
     const Apply* rhs = let->rhs.get();
     if (rhs->op && has_open_arguments(rhs)) return true;
-    if (!rhs->op || PyTuple_GET_SIZE(let->results.get()) > rhs->op->row->outputs) return true;
-    if (!(rhs->op->row->flags & kOpenSizes)) return false;
+    if (!rhs->op) return true;
     try {
+      Py_ssize_t bound = PyTuple_GET_SIZE(let->results.get());
+      if (bound > visible_results(rhs, bound)) return true;
+      if (!(rhs->op->row->flags & kOpenSizes)) return false;
       return has_open_size(infer_types(rhs));
     } catch (const PyError&) {
       PyErr_Clear();  // a lambda that is not well-formed is printed as well

@@ -37,6 +37,7 @@ struct TraceState {
     PyRef<Tensor> tensor;
     size_t let;
     int k;
+    Py_ssize_t visible;  // results that the let had before any hidden one
   };
   std::unordered_map<const Tensor*, Hidden> hidden;
   std::unordered_set<const Variable*> constants;  // made of constants of the program, captured where they are used
@@ -192,7 +193,7 @@ Local* capture(TraceState& s, Variable* v) {
 PyRef<Local> bind_hidden(TraceState& s, const TraceState::Hidden& h) {
   Let* let = s.lets[h.let].get();
   PyObject* old = let->results.get();
-  Py_ssize_t visible = let->rhs->op->row->outputs, n = PyTuple_GET_SIZE(old), wanted = visible + h.k + 1;
+  Py_ssize_t visible = h.visible, n = PyTuple_GET_SIZE(old), wanted = visible + h.k + 1;
   if (n >= wanted) return PyRef<Local>::borrow(as<Local>(PyTuple_GET_ITEM(old, visible + h.k)));
   PyRef<> results = check(PyTuple_New(wanted));
   for (Py_ssize_t i = 0; i < wanted; ++i) {
@@ -350,11 +351,13 @@ void Stack::after(const Op& op, PyRef<> noted, PyObject* const* results, Py_ssiz
 }
 
 void Stack::hidden_results(const Op&, const PyRef<Tensor>* tensors, int n) {
-  for (auto& state : states)
+  for (auto& state : states) {
+    size_t let = state->lets.size() - 1;
+    Py_ssize_t visible = PyTuple_GET_SIZE(state->lets[let]->results.get());
     for (int k = 0; k < n; ++k)
       if (tensors[k])
-        state->hidden.insert_or_assign(tensors[k].get(),
-                                       TraceState::Hidden{tensors[k].copy(), state->lets.size() - 1, k});
+        state->hidden.insert_or_assign(tensors[k].get(), TraceState::Hidden{tensors[k].copy(), let, k, visible});
+  }
 }
 
 void Stack::same_value(Variable* copy, Variable* of) {

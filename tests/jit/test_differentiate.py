@@ -210,3 +210,12 @@ def test_vjp_of_recurrent_layers(cell):
 
 def F_leaves(obj):
     return autograd.function._iter_variables(obj)
+
+
+@pytest.mark.parametrize("arguments", [(), (1,)], ids=["all", "along a dim"])
+def test_a_hidden_result_follows_the_results_that_a_call_has(arguments):
+    lam = jit.make_lambda(lambda v: torchlite.median(v, *arguments), [variable(3, 4)])
+    derivative = jit.vjp(lam, [0])
+    median = next(let for let in derivative.lets if let.name == "Median")
+    assert len(median.results) == len(lam.lets[0].results) + 1
+    assert jit.parse(str(derivative)) == derivative
