@@ -15,9 +15,10 @@ const char* keep(std::string name) {
   return names.insert(std::move(name)).first->c_str();
 }
 
-// Static types have no `__module__` of their own: it is what stands before the last dot of the name.
+// Static types have no `__module__` of their own: it is what stands before the last dot of the name. The package is what
+// stands before the first.
 void rename(PyTypeObject* type, const std::string& package) {
-  type->tp_name = keep(package + strrchr(type->tp_name, '.'));
+  type->tp_name = keep(package + strchr(type->tp_name, '.'));
   PyType_Modified(type);
 }
 
@@ -28,6 +29,7 @@ PyObject* set_package_name(PyObject*, PyObject* name) {
     if (!PyUnicode_Check(name)) type_error("_set_package_name: the name must be a str, not %.100s", type_name(name));
     const char* text = PyUnicode_AsUTF8(name);
     if (!text) throw PyError();
+    if (!*text || strchr(text, '.')) value_error("_set_package_name: %R is not the name of a package", name);
     for (PyTypeObject& type : TensorTypes) rename(&type, text);
     for (PyTypeObject& type : StorageTypes) rename(&type, text);
     rename(&Size_Type, text);

@@ -79,6 +79,19 @@ def test_names_of_classes_are_those_of_torch():
     assert lines[9].startswith("TypeError torch.FloatTensor")
 
 
+@pytest.mark.parametrize("before", ["", "import torchlite.sparse\n"])
+def test_sparse_classes_have_the_name_too(before):
+    python("-c", before + """if True:
+        from torchlite.compat import install_as_torch
+        install_as_torch()
+        import pickle, torch, torch.sparse
+        s = torch.sparse.FloatTensor(2, 3)
+        assert s.type() == torch.typename(type(s)) == "torch.sparse.FloatTensor"
+        assert s.type("torch.sparse.DoubleTensor").type() == "torch.sparse.DoubleTensor"
+        assert type(pickle.loads(pickle.dumps(s))) is type(s)
+    """)
+
+
 def test_without_it_the_names_are_torchlites():
     import torchlite
 
