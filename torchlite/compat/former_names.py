@@ -6,8 +6,8 @@ import collections
 import collections.abc
 import inspect
 import math
+import sys
 import time
-import unittest
 from typing import Any
 
 import numpy as np
@@ -30,7 +30,7 @@ _UNITTEST = {
     "failUnlessEqual": "assertEqual", "assertEquals": "assertEqual", "assertNotEquals": "assertNotEqual",
     "assert_": "assertTrue", "assertAlmostEquals": "assertAlmostEqual", "assertNotAlmostEquals": "assertNotAlmostEqual",
     "assertRegexpMatches": "assertRegex", "assertNotRegexpMatches": "assertNotRegex",
-    "assertRaisesRegexp": "assertRaisesRegex", "assertItemsEqual": "assertCountEqual",
+    "assertRaisesRegexp": "assertRaisesRegex",
 }  # fmt: skip
 
 
@@ -54,14 +54,17 @@ def restore() -> None:
     for name, value in _NUMPY.items():
         if _missing(np, name):
             setattr(np, name, value)
-    for name, current in _UNITTEST.items():
-        if not hasattr(unittest.TestCase, name):
-            setattr(unittest.TestCase, name, getattr(unittest.TestCase, current))
+    if sys.version_info >= (3, 12):  # before, the names are there, and the module costs some time
+        from unittest import TestCase
+
+        for name, current in _UNITTEST.items():
+            if not hasattr(TestCase, name):
+                setattr(TestCase, name, getattr(TestCase, current))
+    import fractions
+
     if not hasattr(inspect, "getargspec"):
         setattr(inspect, "getargspec", _getargspec)  # noqa: B010
     if not hasattr(time, "clock"):
         time.clock = time.process_time  # type: ignore[attr-defined]
-    import fractions
-
     if not hasattr(fractions, "gcd"):
         fractions.gcd = math.gcd  # type: ignore[attr-defined]
