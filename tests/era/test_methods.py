@@ -44,6 +44,21 @@ def test_no_entry_stands_for_another():
     assert not repeated
 
 
+METHODS = """
+    add sub mul div pow neg fmod remainder atan2 lerp max min dist eq ne gt ge lt le addcmul addcdiv clamp
+    abs sign exp log log1p sqrt rsqrt reciprocal sin cos tan asin acos atan sinh cosh tanh sigmoid floor ceil round
+    trunc frac sum prod mean median mode kthvalue var std norm cumsum cumprod renorm sort topk
+    mm bmm mv ger dot matmul addmm addbmm baddbmm addmv addr trace diag tril triu cross inverse gesv potrf
+    view view_as expand expand_as t transpose permute select narrow squeeze unsqueeze unfold repeat split chunk clone
+    contiguous index_add index_copy index_fill index_select gather scatter scatter_add masked_fill masked_scatter
+    masked_select
+""".split()
+
+
+def test_every_method_of_the_time_is_in_the_table():
+    assert set(METHODS) <= {e.name for e in TABLE}
+
+
 @entries_in_each_layout(lambda e: True)
 def test_method_agrees_with_the_tensors(entry, layout):
     variable, *args = entry.variables(layout)
