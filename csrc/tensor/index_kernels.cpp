@@ -44,20 +44,23 @@ void add_in_single(Tensor* target, Tensor* source, F&& f) {
   copy_into(target, wide_target.get());
 }
 
-// Values of `index`, each in [0, size).
-std::vector<int64_t> checked_index(Tensor* index, int64_t size, int dim, const char* function) {
+// Values of `index`, each in [0, size). `what` opens the message for one that is not.
+std::vector<int64_t> checked_index(Tensor* index, int64_t size, int dim, const char* function,
+                                   const std::string& what = "index out of range") {
   PyRef<Tensor> wide = as_long(index, function);
   PyRef<Tensor> flat = contiguous(wide.get());
   const int64_t* p = flat->ptr<int64_t>();
   std::vector<int64_t> out(p, p + flat->numel);
   for (int64_t& i : out) {
     if (i < -size || i >= size)
-      runtime_error("%s: index out of range: got %lld for dimension %d of size %lld", function,
-                    static_cast<long long>(i), dim, static_cast<long long>(size));
+      runtime_error("%s: %s: got %lld for dimension %d of size %lld", function, what.c_str(), static_cast<long long>(i),
+                    dim, static_cast<long long>(size));
     if (i < 0) i += size;
   }
   return out;
 }
+
+std::string invalid_in(const char* function) { return std::string("Invalid index in ") + function; }
 
 void require_vector(const Tensor* index, const char* function) {
   if (index->ndim > 1)
@@ -197,7 +200,7 @@ void index_fill(Tensor* target, int dim, Tensor* index, double value, const char
 
 PyRef<Tensor> gather(Tensor* source, int dim, Tensor* index, const char* function) {
   require_named(source, dim, index, function);
-  std::vector<int64_t> rows = checked_index(index, size_along(source, dim), dim, function);
+  std::vector<int64_t> rows = checked_index(index, size_along(source, dim), dim, function, invalid_in(function));
   PyRef<Tensor> from = contiguous(source), out = new_tensor(source->dtype, index->sizes());
   GilRelease unlocked(out->numel);
   with_word(source->dtype, [&]<class T>() {
@@ -218,7 +221,7 @@ void scatter(Tensor* target, int dim, Tensor* index, Tensor* source, bool add, c
                   format_dims(source->sizes()).c_str(), format_dims(index->sizes()).c_str());
   if (add && target->dtype == DType::Half)
     return add_in_single(target, source, [&](Tensor* t, Tensor* s) { scatter(t, dim, index, s, true, function); });
-  std::vector<int64_t> rows = checked_index(index, size_along(target, dim), dim, function);
+  std::vector<int64_t> rows = checked_index(index, size_along(target, dim), dim, function, invalid_in(function));
   PyRef<Tensor> from = contiguous(source);
   GilRelease unlocked(source->numel);
   if (add) {
@@ -239,7 +242,7 @@ void scatter(Tensor* target, int dim, Tensor* index, Tensor* source, bool add, c
 
 void scatter_fill(Tensor* target, int dim, Tensor* index, double value, const char* function) {
   require_named(target, dim, index, function);
-  std::vector<int64_t> rows = checked_index(index, size_along(target, dim), dim, function);
+  std::vector<int64_t> rows = checked_index(index, size_along(target, dim), dim, function, invalid_in(function));
   PyRef<Tensor> element = new_full(target->dtype, {}, value);
   with_word(target->dtype, [&]<class T>() {
     T word = *element->ptr<T>();

@@ -164,8 +164,8 @@ std::vector<int64_t> broadcast_sizes(Dims a, Dims b, const char* function) {
     int64_t x = i < n - a.n ? 1 : a[i - (n - a.n)];
     int64_t y = i < n - b.n ? 1 : b[i - (n - b.n)];
     if (x != y && x != 1 && y != 1)
-      runtime_error("%s: the sizes %s and %s cannot be broadcast: they differ at dimension %d", function,
-                    format_dims(a).c_str(), format_dims(b).c_str(), i);
+      runtime_error("%s: inconsistent tensor size, expected sizes that broadcast, but %s and %s differ at dimension %d",
+                    function, format_dims(a).c_str(), format_dims(b).c_str(), i);
     out[static_cast<size_t>(i)] = x == 1 ? y : x;
   }
   return out;

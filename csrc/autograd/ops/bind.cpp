@@ -13,6 +13,22 @@
 
 namespace torchlite {
 
+namespace {
+
+PyObject* to_number(const Tensor* t) { return element_to_number(t->bytes(), t->dtype).release(); }
+
+bool are_vectors(PyObject* a, PyObject* b) {
+  return is_tensor(a) && is_tensor(b) && as_tensor(a)->ndim == 1 && as_tensor(b)->ndim == 1;
+}
+
+// The product of two vectors that are tensors, as a number.
+PyObject* dot_number(PyObject* a, PyObject* b, const Tensor* product) {
+  for (PyObject* o : {a, b}) elements_read(as_tensor(o), "to a number");
+  return to_number(product);
+}
+
+}  // namespace
+
 PyObject* to_python(const Op& op, const ParsedArgs& a, PyRef<> result) {
   if ((op.row->flags & kReduceToNumber) && is_tensor(result.get())) {
     Tensor* t = as_tensor(result.get());
@@ -20,8 +36,10 @@ PyObject* to_python(const Op& op, const ParsedArgs& a, PyRef<> result) {
     bool full = dim == Py_None || PyBool_Check(dim);
     PyObject* self = a.values[op.self_index];
     if (full && is_tensor(self)) elements_read(as_tensor(self), "to a number");
-    if (full && t->numel == 1) return element_to_number(t->bytes(), t->dtype).release();
+    if (full && t->numel == 1) return to_number(t);
   }
+  if ((op.row->flags & kDotNumber) && are_vectors(a.values[0], a.values[1]))
+    return dot_number(a.values[0], a.values[1], as_tensor(result.get()));
   return result.release();
 }
 
@@ -128,6 +146,13 @@ PyObject* unary_slot(PyObject* a) {
   return guard([&]() -> PyObject* { return call_op(*op, &a).release(); });
 }
 
+// As the method: of two vectors that are tensors the product is a number.
+PyObject* matmul_slot(PyObject* a, PyObject* b) {
+  PyRef<> result = PyRef<>::steal(binary_slot<"matmul">(a, b));
+  if (!result || !are_vectors(a, b)) return result.release();
+  return guard([&]() -> PyObject* { return dot_number(a, b, as_tensor(result.get())); });
+}
+
 PyObject* power_slot(PyObject* a, PyObject* b, PyObject* modulus) {
   if (modulus != Py_None) {
     PyErr_SetString(PyExc_TypeError, "pow: a modulus is not supported");
@@ -162,7 +187,7 @@ void fill_number_slots(PyNumberMethods& n, bool variable) {
   n.nb_true_divide = binary_slot<"div">;
   n.nb_remainder = binary_slot<"remainder">;
   n.nb_power = power_slot;
-  n.nb_matrix_multiply = binary_slot<"matmul">;
+  n.nb_matrix_multiply = matmul_slot;
   n.nb_negative = unary_slot<"neg">;
   n.nb_positive = positive_slot;
   n.nb_absolute = unary_slot<"abs">;

@@ -172,6 +172,11 @@ std::vector<Param> parse_parameters(const Row& row) {
     params.push_back(std::move(p));
     rest = end < rest.size() ? rest.substr(end + 1) : std::string_view();
   }
+  bool required = false;
+  for (auto p = params.rbegin(); p != params.rend(); ++p) {
+    p->leading = p->default_value && required;
+    required = required || !p->default_value;
+  }
   return params;
 }
 

@@ -36,6 +36,7 @@ struct Param {
   Kind kind;
   bool optional;          // None is allowed
   bool variadic;          // int...
+  bool leading;           // has a default, and a required parameter follows
   PyRef<> default_value;  // empty: required
 };
 
@@ -159,6 +160,7 @@ enum RowFlags : uint32_t {
   kCompare = 256,        // compared, so never differentiable; results are Byte
   kLeaf = 512,           // results are leaves: the graph ends here
   kOpenSizes = 1024,     // elements may decide a size of the result (masks)
+  kDotNumber = 4096,     // on Tensors, the product of two vectors is a Python number
   kConstantName = 2048,  // with a number for an operand the node is called <Name>ConstantBackward, as in the era
 };
 

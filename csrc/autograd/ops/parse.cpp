@@ -104,6 +104,56 @@ PyObject* convert(const Param& p, PyObject* a, PyRef<>& owned) {
   return a;
 }
 
+// Names that the era had for parameters, where `name` is none of the operation's; -1 if it had none such.
+int by_other_name(const Op& op, const char* name) {
+  static constexpr std::pair<const char*, const char*> names[] = {
+      {"input", "self"}, {"value", "other"}, {"value", "src"}, {"val", "value"},
+      {"src", "source"}, {"diagonal", "k"},  {"other", "dim"}, {"tensor", "source"},
+  };
+  for (auto [other, own] : names) {
+    if (std::strcmp(name, other) != 0) continue;
+    for (size_t i = 0; i < op.params.size(); ++i) {
+      const Param& p = op.params[i];
+      // `dim` stands for an operand only where it takes one, in max and min.
+      bool fits = std::strcmp(own, "dim") != 0 || p.kind == Kind::TensorOrScalar;
+      if (p.name == own && fits) return static_cast<int>(i);
+    }
+  }
+  return -1;
+}
+
+void take_keywords(const Op& op, PyObject* const* args, Py_ssize_t n, PyObject* kwnames, PyObject** given) {
+  bool scaled = op.params.size() == 3 && op.params[1].name == "alpha";  // add and sub
+  PyObject* value = nullptr;
+  for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(kwnames); ++k) {
+    PyObject* name = PyTuple_GET_ITEM(kwnames, k);
+    int at = -1;
+    for (int i = 0; i < static_cast<int>(op.params.size()); ++i)
+      if (PyUnicode_CompareWithASCIIString(name, op.params[static_cast<size_t>(i)].name.c_str()) == 0) at = i;
+    if (at < 0 && scaled && PyUnicode_CompareWithASCIIString(name, "value") == 0) {
+      value = args[n + k];
+      continue;
+    }
+    if (at >= 0 && !given[at]) {
+      given[at] = args[n + k];
+      continue;
+    }
+    const char* text = PyUnicode_AsUTF8(name);
+    if (!text) throw PyError();
+    if (at < 0) at = by_other_name(op, text);
+    if (at < 0) throw InvalidCall{"unexpected keyword argument '" + std::string(text) + "'"};
+    if (given[at]) throw InvalidCall{"multiple values for argument '" + std::string(text) + "'"};
+    given[at] = args[n + k];
+  }
+  if (!value) return;
+  // The era's `value` of add and sub: the factor of an operand that is given as well, else the operand.
+  Py_ssize_t open = 0;
+  for (size_t i = 0; i < op.params.size(); ++i) open += !given[i] && !op.params[i].default_value;
+  int at = given[2] || n >= open ? 1 : 2;
+  if (given[at]) throw InvalidCall{"multiple values for argument 'value'"};
+  given[at] = value;
+}
+
 void parse(const Op& op, PyObject* self, PyObject* const* args, Py_ssize_t n, PyObject* kwnames, ParsedArgs& out) {
   int total = static_cast<int>(op.params.size());
   PyObject* given[kMaxParams] = {};
@@ -113,20 +163,7 @@ void parse(const Op& op, PyObject* self, PyObject* const* args, Py_ssize_t n, Py
     given[self_index] = self;
   }
   // Keywords first: they take their parameters out of the positional count.
-  Py_ssize_t n_keywords = kwnames ? PyTuple_GET_SIZE(kwnames) : 0;
-  for (Py_ssize_t k = 0; k < n_keywords; ++k) {
-    PyObject* name = PyTuple_GET_ITEM(kwnames, k);
-    int at = -1;
-    for (int i = 0; i < total; ++i)
-      if (PyUnicode_CompareWithASCIIString(name, op.params[static_cast<size_t>(i)].name.c_str()) == 0) at = i;
-    if (at < 0 || given[at]) {
-      const char* text = PyUnicode_AsUTF8(name);
-      if (!text) throw PyError();
-      throw InvalidCall{(at < 0 ? "unexpected keyword argument '" : "multiple values for argument '") +
-                        std::string(text) + "'"};
-    }
-    given[at] = args[n + k];
-  }
+  if (kwnames) take_keywords(op, args, n, kwnames, given);
   int required = 0, open = 0;
   for (int i = 0; i < total; ++i) {
     if (given[i]) continue;
@@ -141,6 +178,8 @@ void parse(const Op& op, PyObject* self, PyObject* const* args, Py_ssize_t n, Py
     const Param& p = op.params[static_cast<size_t>(i)];
     if (given[i]) continue;
     if (p.default_value && spare <= 0) continue;
+    // A number that is left out in front of a tensor: addmm(self, alpha, mat1, mat2).
+    if (p.leading && (is_variable(args[used]) || is_tensor(args[used]))) continue;
     if (p.variadic && (n - used > 1 || PyIndex_Check(args[used])) && &p == last) {
       gathered = check(PyTuple_New(n - used));
       for (Py_ssize_t k = 0; used < n; ++k, ++used) PyTuple_SET_ITEM(gathered.get(), k, new_ref(args[used]));
