@@ -204,11 +204,6 @@ PyRef<Local> bind_hidden(TraceState& s, const TraceState::Hidden& h) {
     const Tensor* tensor = nullptr;
     for (auto& [t, other] : s.hidden)
       if (other.let == h.let && other.k == i - visible) tensor = t;
-    if (!tensor)
-      runtime_error(
-          "%s: a hidden result of a call that left out a visible one cannot be bound in a trace: while "
-          "ctx.recording, the backward has to compute it",
-          let->rhs->op->name.c_str());
     PyTuple_SET_ITEM(results.get(), i, new_local(type_of(tensor)).release());
   }
   PyRef<Local> local = PyRef<Local>::borrow(as<Local>(PyTuple_GET_ITEM(results.get(), visible + h.k)));

@@ -239,14 +239,10 @@ def _median_types(self: TensorType, dim: int | None, keepdim: bool) -> Any:
 
 
 def _median_backward(ctx: Any, grad: Any, _: Any) -> Any:
-    dim, sizes = ctx.value("dim"), ctx.sizes("self")
+    dim, places = ctx.value("dim"), ctx.output(2)
     if dim is not None:
-        return _put_back_one(ctx, grad, ctx.output(2), dim), None, None
-    if ctx.recording:  # a trace binds no hidden result where a visible one is left out
-        x = ctx.value("self").contiguous().view(-1)
-        places = _C._ops.argmax(x.eq(ctx.output().view(1)) | x.ne(x))
-    else:
-        places = ctx.output(2)
+        return _put_back_one(ctx, grad, places, dim), None, None
+    sizes = ctx.sizes("self")
     return _C._ops.zeros_of(grad, (math.prod(sizes),)).scatter_add(0, places, grad.view(1)).view(sizes), None, None
 
 
@@ -258,7 +254,7 @@ define_op(
     forward=_median,
     types=_median_types,
     backward=_median_backward,
-    uses={"self": ("self", "out", "out2")},
+    uses={"self": "out2"},
     outputs=2,
     hidden_outputs=1,
     non_differentiable=(1,),
