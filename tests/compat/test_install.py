@@ -164,10 +164,14 @@ def test_a_package_can_be_put_in_the_place_of_one_of_ours():
 @pytest.mark.parametrize("name", ["onnx", "nn.nonesuch", "autograd.variable.deep"])
 def test_a_missing_module_is_named(name):
     done = installed(f"""
+        import importlib.util
         try:
             import torch.{name}
         except ModuleNotFoundError as e:
             print(e.name, e)
+        if "deep" not in "{name}":
+            assert importlib.util.find_spec("torch.{name}") is None
+            assert importlib.util.find_spec("torch.nn") is not None
     """)
     assert done.stdout.startswith(f"torch.{name} No module named 'torch.{name}'")
 

@@ -43,8 +43,8 @@ class _Alias(importlib.machinery.SourceFileLoader):
 
 
 class _Finder:
-    """Answers for every module whose name starts with ``torch.``, also for those that don't exist here: a search on
-    the package's path would load torchlite's files a second time."""
+    """Answers for every module of torchlite under its name in ``torch``, before anyone searches the package's path and
+    finds the same file a second time."""
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: Any = None) -> Any:
         if not name.startswith(THEIRS + "."):
@@ -56,19 +56,12 @@ class _Finder:
         try:
             module = importlib.import_module(own)
         except ModuleNotFoundError as e:
-            if e.name is None or not (own + ".").startswith(e.name + "."):
-                raise
-            # Modules of the extension are attributes of their parent, not files.
-            parent, _, child = own.rpartition(".")
-            attribute = getattr(sys.modules.get(parent), child, None)
-            if not isinstance(attribute, ModuleType):
-                raise ModuleNotFoundError(f"No module named {name!r} ({THEIRS} is torchlite here)", name=name) from None
-            module = attribute
+            if e.name != own:
+                raise  # the module is there, but something that it imports isn't
+            return None
         origin = getattr(module, "__file__", None)
-        spec = importlib.machinery.ModuleSpec(
-            name, _Alias(name, origin or "", module), origin=origin, is_package=hasattr(module, "__path__")
-        )
-        return spec
+        loader = _Alias(name, origin or "", module)
+        return importlib.machinery.ModuleSpec(name, loader, origin=origin, is_package=hasattr(module, "__path__"))
 
 
 def _foreign_torch() -> ModuleType | None:
