@@ -110,6 +110,7 @@ std::vector<IndexArray> index_arrays(PyObject* key, int ndim) {
   int used = 0, dim = 0;
   for (Py_ssize_t i = 0; i < n; ++i) used += dims_of(items[i]);
   std::vector<IndexArray> out;
+  if (used > ndim) return out;  // too many: the dimensions mean nothing
   for (Py_ssize_t i = 0; i < n; ++i) {
     PyObject* o = items[i];
     if (PyArray_Check(o) && PyTypeNum_ISINTEGER(PyArray_TYPE(as_array(o)))) out.push_back({as_array(o), dim});

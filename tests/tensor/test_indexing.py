@@ -231,6 +231,7 @@ BAD_KEYS = [
     (np.s_[..., [0, -5]], IndexError, r"index -5 from broadcast indexer is out of range for dimension 2 \(of size 4\)"),
     (np.s_[None, :, [[3]], [0]], IndexError, r"index 3 from broadcast indexer is out of range for dimension 1"),
     (np.s_[[0, 1], [0, 1, 2]], IndexError, "The advanced indexing objects could not be broadcast: sizes 2 and 3"),
+    (np.s_[..., [0], [9], [0], [0]], IndexError, "too many indices"),
     (np.array([True] * 3), IndexError, "boolean index did not match"),
     ("a", TypeError, NOT_A_KEY.format(0, "str")), (1.0, TypeError, NOT_A_KEY.format(0, "float")),
     ((0, "a"), TypeError, NOT_A_KEY.format(1, "str")), (np.array([0.5]), TypeError, NOT_A_KEY.format(0, "numpy")),
