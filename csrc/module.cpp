@@ -13,6 +13,7 @@
 #include "autograd/observer.h"
 #include "autograd/python_function.h"
 #include "autograd/python_variable.h"
+#include "cuda/bridge.h"
 #include "tensor/optim_steps.h"
 #include "ir/ir.h"
 #include "tensor/python_tensor.h"
@@ -105,8 +106,10 @@ PyObject* init_module() {
   init_python_function(module.get());
   init_basic_ops(module.get(), functions.get());
   init_engine(module.get());
+  init_cuda(module.get());
   init_ops(module.get(), functions.get());
   init_forward_functions(functions.get());
+  init_array_rows(module.get());
   check(PyModule_AddFunctions(module.get(), composite_function_defs().data()));
   ir::init_ir(module.get());
   init_capi(module.get());

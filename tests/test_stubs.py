@@ -73,13 +73,12 @@ def test_the_stub_of_the_package_names_what_the_package_holds():
         if isinstance(node, ast.ImportFrom) and node.level:
             names.update(alias.asname for alias in node.names if alias.asname)
     lazy = torchlite._LAZY | {name for names in torchlite._LAZY_NAMES.values() for name in names}
-    absent = {name for name in lazy if name == "cuda" and importlib.util.find_spec("torchlite.cuda") is None}
     helpers = {"_Array", "_bool", "_float", "_int", "_str", "_X"}
     private = {"_LAZY", "_LAZY_NAMES", "Any", "annotations", "importlib", "version"}
     private |= {name for name, value in vars(torchlite).items() if name[0] == "_" and isinstance(value, ModuleType)}
     real = {name for name in vars(torchlite) if not name.startswith("__")} | lazy | {"__version__"}
     assert sorted(names - helpers - real) == [], "only in the stub"
-    assert sorted(real - names - private - absent) == [], "missing in the stub"
+    assert sorted(real - names - private) == [], "missing in the stub"
 
 
 def test_the_parts_from_the_op_table_are_current():

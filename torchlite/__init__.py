@@ -77,14 +77,7 @@ _LAZY_NAMES = {
 
 def __getattr__(name: str) -> Any:
     if name in _LAZY:
-        try:
-            return importlib.import_module(f"{__name__}.{name}")
-        except ModuleNotFoundError as e:
-            if name != "cuda" or e.name != f"{__name__}.cuda":
-                raise
-            raise AttributeError(
-                "torchlite.cuda: this version of torchlite has no CUDA yet (the extras cuda12 and cuda13 are for it)"
-            ) from None
+        return importlib.import_module(f"{__name__}.{name}")
     for module, names in _LAZY_NAMES.items():
         if name in names:
             found = getattr(importlib.import_module(f"{__name__}.{module}"), name)

@@ -12,6 +12,7 @@ from . import _utils as _utils
 from . import autograd as autograd
 from . import backends as backends
 from . import compat as compat
+from . import cuda as cuda
 from . import distributed as distributed
 from . import functional as functional
 from . import jit as jit

@@ -9,7 +9,7 @@ import numpy
 
 def array(tensor: Any) -> Any:
     """The array on the tensor's memory: writes are seen on both sides."""
-    return tensor.numpy()
+    return tensor.cupy() if tensor.is_cuda else tensor.numpy()
 
 
 def module_of(array: Any) -> Any:

@@ -6,6 +6,7 @@ What has a concept of its own stands in `_printing`, `_copying` and `_numpy_func
 from __future__ import annotations
 
 import importlib
+import sys
 import warnings
 from typing import Any
 
@@ -47,30 +48,45 @@ def map2_(self: Any, x: Any, y: Any, function: Any) -> Any:
 
 
 def cuda(self: Any, device: int | None = None, async_: bool = False, **kwargs: Any) -> Any:
-    """A copy on a CUDA device (the current one by default).
+    """A copy on a CUDA device (the current one by default); the tensor itself if it lies there.
+
+    With ``async_`` a copy from pinned memory is only queued on the current stream.
 
     Raises:
-        RuntimeError: where CuPy or a device is missing.
+        RuntimeError: CuPy, the driver or a device is missing; the message says which.
     """
-    try:
-        bridge = importlib.import_module("torchlite.cuda")
-    except ImportError as e:
-        raise RuntimeError(
-            "cuda(): this version of torchlite has no CUDA yet (the extras cuda12 and cuda13 are for it)"
-        ) from e
-    return bridge._to_device(self, device)
+    from torchlite.cuda import _transfer
+
+    return _transfer.to_device(self, device, _transfer.is_async(async_, kwargs))
 
 
 def _cuda_array_interface(self: Any) -> dict:
     """The memory as CUDA libraries describe it; AttributeError for a tensor in host memory."""
-    raise AttributeError(
-        f"__cuda_array_interface__: this {self.type()} lies in host memory; its memory is that of numpy()"
-    )
+    if not self.is_cuda:
+        raise AttributeError(
+            f"__cuda_array_interface__: this {self.type()} lies in host memory; its memory is that of numpy()"
+        )
+    from torchlite.cuda import _transfer
+
+    return _transfer.array_interface(self)
+
+
+def cupy(self: Any) -> Any:
+    """A cupy.ndarray on the same memory: writes are seen on both sides. TypeError for a tensor on the host."""
+    return _C._to_cupy(self)
+
+
+def pin_memory(self: Any) -> Any:
+    """A copy in page-locked host memory, from which ``cuda(async_=True)`` does not wait; itself if it lies there."""
+    from torchlite.cuda import _transfer
+
+    return _transfer.pin_memory(self)
 
 
 def is_pinned(self: Any) -> bool:
     """Whether the memory is page-locked for CUDA; the host allocator's never is."""
-    return False
+    pinned = sys.modules.get("torchlite.cuda._transfer")
+    return pinned is not None and pinned.is_pinned(self)
 
 
 def _sparse_mask(self: Any, mask: Any) -> Any:
@@ -118,6 +134,6 @@ _C._add_tensor_methods({
     f.__name__: f
     for f in (_printing._format, _printing.__format__, _copying.__reduce_ex__, _copying.__deepcopy__, _copying.__copy__,
               _numpy_functions.__array__, _numpy_functions.__array_ufunc__, _numpy_functions.__array_function__,
-              tolist, apply_, map_, map2_, cuda, is_pinned, is_shared, share_memory_, _sparse_mask, equal, masked_copy,
-              masked_copy_)
+              tolist, apply_, map_, map2_, cuda, cupy, pin_memory, is_pinned, is_shared, share_memory_,
+              _sparse_mask, equal, masked_copy, masked_copy_)
 } | {"copy": _numpy_functions._contiguous_copy, "__cuda_array_interface__": property(_cuda_array_interface)})

@@ -41,7 +41,7 @@ PyRef<Variable> zero_gradient(Node* self, int i) {
   if (!outputs || static_cast<size_t>(i) >= outputs->size())
     runtime_error("%s: output %d has no recorded size to make a zero gradient of", node_name(self), i);
   const OutputInfo& o = (*outputs)[static_cast<size_t>(i)];
-  return new_volatile(new_zeros(o.dtype, o.sizes));
+  return new_volatile(new_zeros(o.dtype, o.sizes, o.device));
 }
 
 // ---- slots --------------------------------------------------------------------------------------------------------

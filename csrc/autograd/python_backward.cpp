@@ -16,7 +16,7 @@ namespace {
 PyRef<Tensor> zeros_for(const PyFunction* self, size_t i) {
   if (i >= self->outputs.size()) return {};
   const TensorSpec& spec = self->outputs[i];
-  return new_zeros(spec.dtype, spec.sizes());
+  return new_zeros(spec.dtype, spec.sizes(), spec.device);
 }
 
 std::string where(const Tensor* t) {
@@ -108,7 +108,7 @@ Gradients apply_backward(PyFunction* self, Gradients&& grads) {
 // A tensor that an old-style backward returned; arrays and NumPy scalars count as tensors.
 PyRef<Tensor> read_tensor(PyObject* value) {
   if (is_tensor(value)) return PyRef<Tensor>::borrow(as_tensor(value));
-  if (PyArray_Check(value) || PyArray_IsScalar(value, Generic)) return tensor_from_result(PyRef<>::borrow(value));
+  if (is_array(value) || PyArray_IsScalar(value, Generic)) return tensor_from_result(PyRef<>::borrow(value));
   runtime_error("expected Tensor (got '%.100s')'", type_name(value));
 }
 

@@ -139,7 +139,7 @@ Tensor* ForwardCall::find_tensor(PyObject* o) const {
   if (is_tensor(o)) return as_tensor(o);
   for (const Output& out : outputs_)
     if (out.object.get() == o) return out.tensor.get();
-  if (PyArray_Check(o))
+  if (is_array(o))
     for (const Input& in : inputs_)
       if (in.tensor->array.get() == o) return in.tensor.get();
   return nullptr;
@@ -230,8 +230,8 @@ Output ForwardCall::read_output(PyObject* object, size_t position) {
     out.tensor = PyRef<Tensor>::borrow(t);
     out.input = find_input(t);
     out.earlier = find_output(t);
-  } else if (PyArray_Check(object)) {
-    out.tensor = tensor_from_numpy(object);
+  } else if (is_array(object)) {
+    out.tensor = tensor_from_array(object);
   } else if (PyArray_IsScalar(object, Generic)) {
     out.tensor = tensor_from_result(PyRef<>::borrow(object));
   } else {

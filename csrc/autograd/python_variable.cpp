@@ -36,7 +36,7 @@ PyRef<Tensor> data_of(PyObject* o) {
   if (!o || o == Py_None) return new_tensor(DType::Float, std::vector<int64_t>{0});
   if (is_tensor(o)) return PyRef<Tensor>::borrow(as_tensor(o));
   if (PyArray_Check(o)) return tensor_from_numpy(o);
-  refuse_cuda_array(o, "Variable");
+  if (is_cuda_array(o)) return tensor_from_cuda_array(o);
   runtime_error("Variable data has to be a tensor, but got %s", type_name(o));
 }
 
@@ -78,7 +78,7 @@ PyObject* variable_tp_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) 
       PyErr_Clear();  // the arguments are for the subclass's __init__
     }
     bool complete = fits && (type->tp_init == variable_tp_init || !a.data || is_tensor(a.data) || a.data == Py_None ||
-                             PyArray_Check(a.data));
+                             is_array(a.data) || is_cuda_array(a.data));
     PyRef<Variable> v = allocate_variable(type, complete ? PyRef<Tensor>() : data_of(nullptr));
     if (complete) construct(v.get(), a);
     PyObject_GC_Track(v.get());
@@ -120,7 +120,7 @@ PyObject* get_data(PyObject* o, void*) {
 int set_data(PyObject* o, PyObject* value, void*) {
   return guard(-1, [&]() {
     if (!value) runtime_error("cannot delete the data of a Variable");
-    if (!is_tensor(value) && !PyArray_Check(value))
+    if (!is_tensor(value) && !is_array(value))
       runtime_error("Variable data has to be a tensor, but got %s", type_name(value));
     PyRef<Tensor> data = data_of(value);
     Variable* v = as_variable(o);

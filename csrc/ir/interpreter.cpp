@@ -205,7 +205,7 @@ class Frame {
     uint32_t visible = in.n_visible, first_hidden = static_cast<uint32_t>(in.op->row->outputs);
     if (plain_) {
       Call call{*in.op, args, in.reused >= 0 && is_free(args[in.reused]) ? as_tensor(args[in.reused]) : nullptr};
-      Outputs outputs = in.op->row->forward(call);
+      Outputs outputs = forward_of(call);
       for (uint32_t k = 0; k < in.n_results; ++k)
         slots_[in.first_result + k] = std::move(outputs.v[k < visible ? k : first_hidden + k - visible]);
       return;

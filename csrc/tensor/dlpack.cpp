@@ -191,6 +191,16 @@ PyRef<Tensor> import_capsule(PyObject* capsule, uint64_t* flags) {
   return t;
 }
 
+// Whether a producer says that its memory lies on a CUDA device.
+bool is_on_cuda(PyObject* producer) {
+  if (PyCapsule_CheckExact(producer) || !PyObject_HasAttrString(producer, "__dlpack_device__")) return false;
+  PyRef<> device = check(PyObject_CallMethod(producer, "__dlpack_device__", nullptr));
+  PyRef<> type = check(PySequence_GetItem(device.get(), 0));
+  long value = PyLong_AsLong(type.get());
+  if (value == -1 && PyErr_Occurred()) throw PyError();
+  return value == kDLCUDA;
+}
+
 // The producer's capsule: by the current protocol if it knows that, else by the first one.
 PyRef<> request_capsule(PyObject* producer, PyObject* copy) {
   PyRef<> method = PyRef<>::steal(PyObject_GetAttrString(producer, "__dlpack__"));
@@ -234,7 +244,11 @@ PyObject* tensor_dlpack(PyObject* o, PyObject* args, PyObject* kwargs) {
                                      &max_version, &device, &copy))
       throw PyError();
     Tensor* t = as_tensor(o);
-    if (t->device() != kCPU) buffer_error("__dlpack__: the memory lies on a CUDA device");
+    if (t->device() != kCPU) {
+      PyRef<> module = check(PyImport_ImportModule("torchlite.cuda._transfer"));
+      PyRef<> function = check(PyObject_GetAttrString(module.get(), "dlpack")), self = check(PyTuple_Pack(1, o));
+      return PyObject_Call(function.get(), self.get(), kwargs);
+    }
     if (stream != Py_None) raise(PyExc_BufferError, "__dlpack__: host memory has no stream, but got stream=%R", stream);
     check_device(device);
     bool versioned = false;
@@ -269,6 +283,10 @@ PyObject* from_dlpack(PyObject*, PyObject* args, PyObject* kwargs) {
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|$OO:from_dlpack", const_cast<char**>(names), &source, &device,
                                      &copy))
       throw PyError();
+    if (is_on_cuda(source)) {
+      PyRef<> module = check(PyImport_ImportModule("torchlite.cuda._transfer"));
+      return PyObject_CallMethod(module.get(), "from_dlpack", "O", source);
+    }
     check_device(device);
     PyRef<> capsule;
     if (PyCapsule_CheckExact(source)) {

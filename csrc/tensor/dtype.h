@@ -30,5 +30,7 @@ bool dtype_of_numpy(int numpy_type, DType* out);
 // Where memory lives: -1 is the host, 0 and up a CUDA device.
 using Device = int16_t;
 inline constexpr Device kCPU = -1;
+// Where the class of an element type stands among the sixteen: those of the host come first.
+inline int class_index(DType t, Device device) { return static_cast<int>(t) + (device == kCPU ? 0 : kDTypes); }
 
 }  // namespace torchlite

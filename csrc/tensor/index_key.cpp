@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "tensor/cuda.h"
 #include "tensor/python_tensor.h"
 #include "utils/numpy_api.h"
 
@@ -51,12 +52,32 @@ void refuse_index_item(size_t position, PyObject* item) {
       position, type_name(item));
 }
 
-PyRef<> index_array(PyObject* item, size_t position) {
+namespace {
+
+// An index tensor on a device as CuPy's array.
+PyRef<> cuda_index_array(Tensor* t) {
+  PyRef<> array = PyRef<>::borrow(cuda->array(t));
+  if (t->dtype != DType::Byte) return array;
+  return check(PyObject_RichCompare(array.get(), check(PyLong_FromLong(0)).get(), Py_NE));
+}
+
+}  // namespace
+
+PyRef<> index_array(PyObject* item, size_t position, Device device) {
+  if (device != kCPU && !is_tensor(item)) {
+    PyRef<> on_host = index_array(item, position, kCPU);
+    return PyArray_Check(on_host.get()) ? cuda->as_array(on_host.get()) : std::move(on_host);
+  }
   if (is_truth(item)) return PyRef<>::borrow(item);
   if (!is_index_sequence(item)) refuse_index_item(position, item);
   if (is_tensor(item)) {
     Tensor* t = as_tensor(item);
     if (is_floating(t->dtype)) refuse_index_item(position, item);
+    if (t->device() != device)
+      type_error("a tensor on %s is indexed with a %s: both must lie in one place",
+                 device == kCPU ? "the host" : ("device " + std::to_string(device)).c_str(),
+                 place_of(t->dtype, t->device()).c_str());
+    if (device != kCPU) return cuda_index_array(t);
     PyRef<> array = PyRef<>::borrow(numpy_view(t));
     if (t->dtype != DType::Byte) return array;
     return check(PyArray_CastToType(as_array(array.get()), PyArray_DescrFromType(NPY_BOOL), 0));
@@ -74,16 +95,16 @@ PyRef<> index_array(PyObject* item, size_t position) {
   return check(PyArray_CastToType(as_array(array.get()), PyArray_DescrFromType(NPY_INT64), 0));
 }
 
-PyRef<> numpy_key(PyObject* key, int ndim) {
+PyRef<> numpy_key(PyObject* key, int ndim, Device device) {
   PyRef<> tuple;
   if (PyTuple_Check(key)) tuple = PyRef<>::borrow(key);
   else if (list_means_tuple(key, ndim)) tuple = check(PyList_AsTuple(key));
-  else return is_basic_item(key) ? PyRef<>::borrow(key) : index_array(key, 0);
+  else return is_basic_item(key) ? PyRef<>::borrow(key) : index_array(key, 0, device);
   Py_ssize_t n = PyTuple_GET_SIZE(tuple.get());
   PyRef<> out = check(PyTuple_New(n));
   for (Py_ssize_t i = 0; i < n; ++i) {
     PyObject* item = PyTuple_GET_ITEM(tuple.get(), i);
-    PyRef<> resolved = is_basic_item(item) ? PyRef<>::borrow(item) : index_array(item, static_cast<size_t>(i));
+    PyRef<> resolved = is_basic_item(item) ? PyRef<>::borrow(item) : index_array(item, static_cast<size_t>(i), device);
     PyTuple_SET_ITEM(out.get(), i, resolved.release());
   }
   return out;

@@ -22,9 +22,10 @@ bool is_advanced_key(PyObject* key, int ndim);
 [[noreturn]] void refuse_index_item(size_t position, PyObject* item);
 // The item as NumPy indexes with it: a mask (a ByteTensor too) as bool, other integers as they are, a sequence as
 // int64. TypeError for the rest.
-PyRef<> index_array(PyObject* item, size_t position);
+// For a tensor on a device: as CuPy does; an index tensor has to lie there too.
+PyRef<> index_array(PyObject* item, size_t position, Device device = kCPU);
 // The key with which NumPy means what `key` means for a tensor of `ndim` dimensions.
-PyRef<> numpy_key(PyObject* key, int ndim);
+PyRef<> numpy_key(PyObject* key, int ndim, Device device = kCPU);
 
 // The exception that is set, thrown on. An IndexError of NumPy's for `array[key]` gets this library's words where it
 // has some.

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "tensor/cuda.h"
 #include "tensor/index_kernels.h"
 #include "tensor/index_key.h"
 #include "tensor/python_tensor.h"
@@ -116,7 +117,36 @@ PyRef<Tensor> element_mask(const Tensor* t, PyObject* key) {
   return expand_mask(mask.get(), t->sizes(), "index");
 }
 
+// Whatever NumPy takes for an array, as a tensor on the host.
+PyRef<Tensor> host_tensor(PyObject* o) {
+  return tensor_from_numpy(check(PyArray_FromAny(o, nullptr, 0, 0, NPY_ARRAY_ENSUREARRAY, nullptr)).get());
+}
+
+PyRef<Tensor> advanced_cuda_item(Tensor* t, PyObject* key) {
+  DeviceScope scope(t->device());
+  PyRef<> resolved = numpy_key(key, t->ndim, t->device());
+  PyRef<> array = PyRef<>::borrow(cuda->array(t));
+  return cuda->tensor(check(PyObject_GetItem(array.get(), resolved.get())), {&t, 1});
+}
+
+void assign_advanced_cuda(Tensor* t, PyObject* key, PyObject* value, bool number) {
+  DeviceScope scope(t->device());
+  PyRef<Tensor> here;
+  if (!number) {
+    here = is_tensor(value) ? PyRef<Tensor>::borrow(as_tensor(value)) : host_tensor(value);
+    if (here->device() != t->device()) {
+      PyRef<Tensor> moved = new_tensor(t->dtype, here->sizes(), t->device());
+      copy_into(moved.get(), here.get());
+      here = std::move(moved);
+    }
+  }
+  PyRef<> resolved = numpy_key(key, t->ndim, t->device());
+  PyRef<> array = PyRef<>::borrow(cuda->array(t));
+  check(PyObject_SetItem(array.get(), resolved.get(), here ? cuda->array(here.get()) : value));
+}
+
 PyRef<> advanced_item(Tensor* t, PyObject* key) {
+  if (t->device() != kCPU) return advanced_cuda_item(t, key);
   if (is_element_mask(t, key)) return masked_select(t, element_mask(t, key).get());
   PyRef<> resolved = numpy_key(key, t->ndim);
   PyRef<> array = PyRef<>::borrow(numpy_view(t));  // the tensor may be changed by what the key calls
@@ -209,9 +239,8 @@ PyRef<> get_item(Tensor* t, PyObject* key) {
   if (basic_view(t, key, &v)) {
     PyRef<Tensor> view = v.of(t);
     if (!v.element) return view;
-    if (t->device() != kCPU) return check(PyObject_CallMethod(view.object(), "item", nullptr));
     elements_read(t, "to a number");
-    return element_to_number(view->bytes(), view->dtype);
+    return only_number(view.get());
   }
   PyRef<> result = advanced_item(t, key);
   if (PyArray_CheckScalar(result.get())) return check(PyObject_CallMethod(result.get(), "item", nullptr));
@@ -247,10 +276,13 @@ void assign_index(Tensor* t, PyObject* key, PyObject* value) {
       if (assignable(source->sizes(), target->sizes())) return copy_into(target.get(), source);
       return copy_into(target.get(), in_order(source, target->sizes(), true, "__setitem__").get());
     }
+    if (number && target->device() != kCPU) return cuda->fill(target.get(), value);
+    if (target->device() != kCPU) return copy_into(target.get(), host_tensor(value).get());
     PyRef<> array = PyRef<>::borrow(numpy_view(target.get()));  // the value's conversion may run Python code
     check(PyArray_CopyObject(reinterpret_cast<PyArrayObject*>(array.get()), value));
     return;
   }
+  if (t->device() != kCPU) return assign_advanced_cuda(t, key, value, static_cast<bool>(number));
   PyRef<Tensor> mask;
   if (is_element_mask(t, key)) {
     mask = element_mask(t, key);

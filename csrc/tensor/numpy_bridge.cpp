@@ -1,4 +1,5 @@
 // Tensors on NumPy memory and NumPy arrays on tensors' memory.
+#include "tensor/cuda.h"
 #include "tensor/sparse.h"
 #include "tensor/exports.h"
 #include "tensor/tensor.h"
@@ -23,9 +24,12 @@ Storage* storage_under(PyArrayObject* a) {
 }  // namespace
 
 PyObject* numpy_view(Tensor* t) {
+  if (t->device() != kCPU)
+    type_error(
+        "can't convert CUDA tensor to numpy (it doesn't support GPU arrays). Use .cpu() to move the tensor to "
+        "host memory first.");
   if (t->array) return t->array.get();
   require_elements(t, "numpy");
-  if (t->device() != kCPU) type_error("a CUDA tensor has no NumPy view: copy it to the host with cpu() first");
   npy_intp sizes[kMaxDim], strides[kMaxDim];
   int64_t item = itemsize(t->dtype);
   for (int d = 0; d < t->ndim; ++d) {
@@ -40,19 +44,20 @@ PyObject* numpy_view(Tensor* t) {
   return t->array.get();
 }
 
-void refuse_cuda_array(PyObject* o, const char* function) {
-  if (PyObject_HasAttrString(o, "__cuda_array_interface__"))
-    runtime_error(
-        "%s: got a %.100s on a CUDA device, but this version of torchlite has no CUDA yet (the extras cuda12 and "
-        "cuda13 "
-        "are for it)",
-        function, type_name(o));
+bool is_cuda_array(PyObject* o) { return PyObject_HasAttrString(o, "__cuda_array_interface__"); }
+
+PyRef<Tensor> tensor_from_cuda_array(PyObject* o) {
+  require_cuda();
+  PyRef<> module = check(PyImport_ImportModule("torchlite.cuda"));
+  PyRef<> t = check(PyObject_CallMethod(module.get(), "from_cupy", "O", o));
+  if (!is_tensor(t.get())) type_error("from_cupy returned a %.100s, not a tensor", type_name(t.get()));
+  return std::move(t).cast<Tensor>();
 }
 
 PyRef<Tensor> tensor_from_numpy(PyObject* o) {
   if (!PyArray_Check(o)) {
-    refuse_cuda_array(o, "from_numpy");
-    type_error("from_numpy: expected an np.ndarray, but got %.100s", type_name(o));
+    const char* hint = is_cuda_array(o) ? ", which is for torchlite.cuda.from_cupy" : "";
+    type_error("from_numpy: expected an np.ndarray, but got %.100s%s", type_name(o), hint);
   }
   PyArrayObject* a = as_array(o);
   DType dtype;
@@ -102,7 +107,14 @@ PyRef<Tensor> tensor_from_numpy(PyObject* o) {
   return new_tensor_on(std::move(storage), dtype, {sizes, n}, {strides, n}, -low / item);
 }
 
+bool is_array(PyObject* o) { return PyArray_Check(o) || (cuda && cuda->is_array(o)); }
+
+PyRef<Tensor> tensor_from_array(PyObject* array) {
+  return PyArray_Check(array) ? tensor_from_numpy(array) : require_cuda().tensor(PyRef<>::borrow(array));
+}
+
 PyRef<Tensor> tensor_from_result(PyRef<> result) {
+  if (cuda && cuda->is_array(result.get())) return cuda->tensor(std::move(result));
   if (PyArray_Check(result.get())) return tensor_from_numpy(result.get());
   PyRef<> array = check(PyArray_FromAny(result.get(), nullptr, 0, 0, NPY_ARRAY_ENSUREARRAY, nullptr));
   return tensor_from_numpy(array.get());
@@ -110,6 +122,7 @@ PyRef<Tensor> tensor_from_result(PyRef<> result) {
 
 void copy_into(Tensor* dst, Tensor* src) {
   require_writable(dst, "copy_");
+  if (dst->device() != kCPU || src->device() != kCPU) return cuda->copy(dst, src);
   QuietNumpy quiet;
   // Held, since NumPy lets other threads run.
   PyRef<> to = PyRef<>::borrow(numpy_view(dst)), from = PyRef<>::borrow(numpy_view(src));

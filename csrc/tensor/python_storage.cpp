@@ -2,6 +2,7 @@
 #include <cstring>
 #include <string>
 
+#include "tensor/cuda.h"
 #include "tensor/indexing.h"
 #include "tensor/python_tensor.h"
 #include "tensor/storage.h"
@@ -30,11 +31,34 @@ PyRef<Storage> part_of(Storage* base, int64_t offset, int64_t size) {
                      PyRef<>::borrow(base));
 }
 
+// torchlite.cuda.FloatStorage(size or sequence): memory on the current device.
+PyObject* new_cuda_storage(PyTypeObject* type, DType dtype, PyObject* args, PyObject* kwargs) {
+  PyObject* source = nullptr;
+  static const char* const names[] = {"", nullptr};
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O:Storage", const_cast<char**>(names), &source)) throw PyError();
+  Cuda& device = require_cuda();
+  PyRef<Tensor> on_host;
+  int64_t n = 0;
+  if (source && (PyList_Check(source) || PyTuple_Check(source))) {
+    on_host = tensor_from_sequence(dtype, source);
+    n = on_host->numel;
+  } else if (source && !is_int(source)) {
+    type_error("%s: expected a size or a sequence, but got %.100s", type->tp_name, type_name(source));
+  } else if (source) {
+    n = parse_dims(source)[0];
+  }
+  if (n < 0) value_error("%s: size must not be negative, but got %lld", type->tp_name, static_cast<long long>(n));
+  PyRef<Tensor> t = device.empty(dtype, {&n, 1}, device.current_device());
+  if (on_host) copy_into(t.get(), on_host.get());
+  return t->storage.copy().release_object();
+}
+
 PyObject* storage_tp_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
   return guard([&]() -> PyObject* {
-    if (type < StorageTypes || type >= StorageTypes + kDTypes)
+    if (type < StorageTypes || type >= StorageTypes + 2 * kDTypes)
       type_error("cannot create an instance of %s: use a typed storage such as FloatStorage", type->tp_name);
-    DType dtype = static_cast<DType>(type - StorageTypes);
+    DType dtype = static_cast<DType>((type - StorageTypes) % kDTypes);
+    if (type >= StorageTypes + kDTypes) return new_cuda_storage(type, dtype, args, kwargs);
     PyObject* source = nullptr;
     long long offset = 0, size = -1;
     static const char* const names[] = {"", "", "", nullptr};
@@ -182,10 +206,16 @@ PyObject* storage_size(PyObject* o, PyObject*) { return PyLong_FromLongLong(as_s
 PyObject* storage_element_size(PyObject* o, PyObject*) { return PyLong_FromLong(itemsize(as_storage(o)->dtype)); }
 PyObject* storage_data_ptr(PyObject* o, PyObject*) { return PyLong_FromVoidPtr(as_storage(o)->data); }
 
+// What torchlite.cuda does with a storage on a device.
+PyObject* transferred(PyObject* storage, const char* function) {
+  PyRef<> module = check(PyImport_ImportModule("torchlite.cuda._transfer"));
+  return PyObject_CallMethod(module.get(), function, "O", storage);
+}
+
 PyObject* storage_clone(PyObject* o, PyObject*) {
   return guard([&]() -> PyObject* {
     Storage* s = as_storage(o);
-    if (s->device != kCPU) type_error("clone: the storage lies on a CUDA device");
+    if (s->device != kCPU) return transferred(o, "clone_storage");
     PyRef<Storage> copy = new_storage(s->dtype, s->nbytes);
     if (s->nbytes) memcpy(copy->data, s->data, static_cast<size_t>(s->nbytes));
     return copy.release();
@@ -213,7 +243,7 @@ PyObject* storage_from_bytes(PyObject* type, PyObject* bytes) {
 PyObject* storage_reduce(PyObject* o, PyObject*) {
   return guard([&]() -> PyObject* {
     Storage* s = as_storage(o);
-    if (s->device != kCPU) type_error("a storage on a CUDA device cannot be pickled: copy its tensors with cpu()");
+    if (s->device != kCPU) return transferred(o, "reduce_storage");
     PyRef<> rebuild = check(
         PyObject_GetAttrString(reinterpret_cast<PyObject*>(&StorageTypes[static_cast<int>(s->dtype)]), "_from_bytes"));
     return Py_BuildValue("O(y#)", rebuild.get(), s->data, static_cast<Py_ssize_t>(s->nbytes));
@@ -285,15 +315,17 @@ PyTypeObject StorageBase_Type = {
     .tp_new = storage_tp_new,
 };
 
-PyTypeObject StorageTypes[kDTypes];
+PyTypeObject StorageTypes[2 * kDTypes];
 
 void init_storage(PyObject* module) {
-  static std::string names[kDTypes];
+  static std::string names[2 * kDTypes];
   check(PyType_Ready(&StorageBase_Type));
   check(PyModule_AddType(module, &StorageBase_Type));
   PyRef<> classes = check(PySet_New(nullptr));
-  for (int i = 0; i < kDTypes; ++i) {
-    names[i] = std::string("torchlite.") + kDTypeInfo[i].name + "Storage";
+  PyRef<> cuda_classes = check(PyTuple_New(kDTypes));
+  for (int i = 0; i < 2 * kDTypes; ++i) {
+    bool on_cuda = i >= kDTypes;
+    names[i] = std::string(on_cuda ? "torchlite.cuda." : "torchlite.") + kDTypeInfo[i % kDTypes].name + "Storage";
     StorageTypes[i] = PyTypeObject{
         .ob_base = PyVarObject_HEAD_INIT(nullptr, 0).tp_name = names[i].c_str(),
         .tp_basicsize = sizeof(Storage),
@@ -304,10 +336,15 @@ void init_storage(PyObject* module) {
         .tp_base = &StorageBase_Type,
     };
     check(PyType_Ready(&StorageTypes[i]));
+    if (on_cuda) {
+      PyTuple_SET_ITEM(cuda_classes.get(), i - kDTypes, new_ref(&StorageTypes[i]));
+      continue;
+    }
     check(PyModule_AddType(module, &StorageTypes[i]));
     check(PySet_Add(classes.get(), reinterpret_cast<PyObject*>(&StorageTypes[i])));
   }
   check(PyModule_AddObjectRef(module, "_storage_classes", classes.get()));
+  check(PyModule_AddObjectRef(module, "_cuda_storage_classes", cuda_classes.get()));
 }
 
 }  // namespace torchlite

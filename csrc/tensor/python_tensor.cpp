@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "tensor/allocator.h"
+#include "tensor/cuda.h"
 #include "tensor/indexing.h"
 #include "tensor/kernels/parallel.h"
 #include "utils/live_objects.h"
@@ -26,7 +27,7 @@ std::string class_name(PyTypeObject* type) {
 
 DType dtype_of_class(PyTypeObject* type) {
   for (PyTypeObject* base = type; base; base = base->tp_base)
-    if (base >= TensorTypes && base < TensorTypes + kDTypes) return static_cast<DType>(base - TensorTypes);
+    if (is_plain_tensor_type(base)) return static_cast<DType>((base - TensorTypes) % kDTypes);
   type_error("cannot create an instance of %.100s: use a typed class such as FloatTensor", type->tp_name);
 }
 
@@ -85,6 +86,8 @@ PyRef<Tensor> construct_tensor(DType dtype, PyObject* const* args, Py_ssize_t n,
   if (n == 1) {
     if (is_tensor(o)) {
       Tensor* t = as_tensor(o);
+      if (t->device() != kCPU)
+        type_error("%s: got a %.100s, which lies on a CUDA device: cpu() copies it to the host", name, type_name(o));
       return t->dtype == dtype ? alias(t) : to_dtype(t, dtype);
     }
     if (is_storage(o)) {
@@ -103,7 +106,9 @@ PyRef<Tensor> construct_tensor(DType dtype, PyObject* const* args, Py_ssize_t n,
     if (static_cast<Py_ssize_t>(sizes.size()) == n) return uninitialised(dtype, sizes, name);
   }
   if (n == 1 && !PyUnicode_Check(o) && !PyFloat_Check(o) && !PyLong_Check(o) && !PyArray_CheckScalar(o)) {
-    refuse_cuda_array(o, name);
+    if (is_cuda_array(o))
+      type_error("%s: got a %.100s, which lies on a CUDA device: torchlite.cuda.%sTensor takes it", name, type_name(o),
+                 info(dtype).name);
     // A buffer, or anything else that presents itself as an array.
     PyRef<> array = PyRef<>::steal(PyArray_FromAny(o, nullptr, 0, 0, NPY_ARRAY_ENSUREARRAY, nullptr));
     if (!array) throw PyError();
@@ -114,6 +119,28 @@ PyRef<Tensor> construct_tensor(DType dtype, PyObject* const* args, Py_ssize_t n,
   invalid_arguments(dtype, args, n, name);
 }
 
+PyRef<Tensor> construct_cuda_tensor(DType dtype, Device device, PyObject* const* args, Py_ssize_t n, const char* name) {
+  PyObject* o = n == 1 ? args[0] : nullptr;
+  PyRef<Tensor> source;
+  if (o && is_tensor(o) && as_tensor(o)->device() != kCPU) {
+    source = PyRef<Tensor>::borrow(as_tensor(o));
+  } else if (o && is_storage(o) && static_cast<Storage*>(o)->device != kCPU) {
+    return construct_tensor(dtype, args, n, name);
+  } else if (o && !PyLong_Check(o) && !is_tensor(o) && is_cuda_array(o)) {
+    source = tensor_from_cuda_array(o);
+  } else if (o && (is_tensor(o) || is_storage(o))) {
+    type_error("%s: got a %.100s, which lies on the host: cuda() copies it to a device", name, type_name(o));
+  }
+  if (source && source->dtype == dtype) return alias(source.get());
+  if (source) return to_dtype(source.get(), dtype);
+  PyRef<Tensor> on_host = construct_tensor(dtype, args, n, name);
+  PyRef<Tensor> t = new_tensor(dtype, on_host->sizes(), device);
+  // Sizes alone give uninitialised memory.
+  bool filled = o && !is_int(o) && !PyObject_TypeCheck(o, &Size_Type);
+  if (filled && t->numel) copy_into(t.get(), on_host.get());
+  return t;
+}
+
 PyObject* from_numpy(PyObject*, PyObject* array) {
   return guard([&]() -> PyObject* { return tensor_from_numpy(array).release(); });
 }
@@ -122,9 +149,30 @@ namespace {
 
 // ---- new, init ----------------------------------------------------------------------------------------------------
 
+bool class_is_cuda(PyTypeObject* type) {
+  while (!is_plain_tensor_type(type)) type = type->tp_base;
+  return type >= TensorTypes + kDTypes;
+}
+
+// torchlite.cuda.FloatTensor(..., device=None): as the host's class makes it, then on the device. A tensor of the class
+// is aliased.
+PyObject* new_cuda_tensor(PyTypeObject* type, DType dtype, PyObject* args, PyObject* kwargs) {
+  bool own_init = type->tp_init != TensorBase_Type.tp_init;
+  PyObject* device_object = kwargs && !own_init ? PyDict_GetItemString(kwargs, "device") : nullptr;
+  if (kwargs && !own_init && PyDict_GET_SIZE(kwargs) != (device_object ? 1 : 0))
+    type_error("%s() takes no keyword argument but device", class_name(type).c_str());
+  Cuda& bridge = require_cuda();
+  Device device = device_object && device_object != Py_None ? static_cast<Device>(parse_dims(device_object)[0])
+                                                            : bridge.current_device();
+  return as_class(type, construct_cuda_tensor(dtype, device, reinterpret_cast<PyTupleObject*>(args)->ob_item,
+                                              PyTuple_GET_SIZE(args), type->tp_name))
+      .release();
+}
+
 PyObject* tensor_tp_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
   return guard([&]() -> PyObject* {
     DType dtype = dtype_of_class(type);
+    if (class_is_cuda(type)) return new_cuda_tensor(type, dtype, args, kwargs);
     bool own_init = type->tp_init != TensorBase_Type.tp_init;  // then the keywords are its business
     if (kwargs && PyDict_GET_SIZE(kwargs) && !own_init)
       type_error("%s() takes no keyword arguments", class_name(type).c_str());
@@ -184,7 +232,7 @@ int tensor_nb_bool(PyObject* o) {
   return guard(-1, [&]() -> int {
     Tensor* t = as_tensor(o);
     if (t->numel == 0) return 0;
-    if (t->ndim == 0) return PyObject_IsTrue(element_to_number(t->bytes(), t->dtype).get());
+    if (t->ndim == 0) return PyObject_IsTrue(only_number(t).get());
     runtime_error("bool value of non-empty %s objects is ambiguous", class_name(Py_TYPE(o)).c_str());
   });
 }
@@ -194,9 +242,8 @@ PyRef<> only_element(PyObject* o, const char* what) {
   if (t->numel != 1)
     type_error("only tensors of one element can be converted to %s, but got one of size %s", what,
                format_dims(t->sizes()).c_str());
-  if (t->device() != kCPU) return check(PyObject_CallMethod(o, "item", nullptr));
   elements_read(t, "to a number");
-  return element_to_number(t->bytes(), t->dtype);
+  return only_number(t);
 }
 
 PyObject* tensor_nb_float(PyObject* o) {
@@ -384,10 +431,10 @@ PyTypeObject TensorBase_Type = {
     .tp_new = tensor_tp_new,
 };
 
-PyTypeObject TensorTypes[kDTypes];
+PyTypeObject TensorTypes[2 * kDTypes];
 
 void init_tensor(PyObject* module) {
-  static std::string names[kDTypes], docs[kDTypes];
+  static std::string names[2 * kDTypes], docs[2 * kDTypes];
   tensor_number_methods.nb_bool = tensor_nb_bool;
   tensor_number_methods.nb_int = tensor_nb_int;
   tensor_number_methods.nb_float = tensor_nb_float;
@@ -402,9 +449,11 @@ void init_tensor(PyObject* module) {
   add_class_flags();
   check(PyModule_AddType(module, &TensorBase_Type));
   PyRef<> classes = check(PySet_New(nullptr));
-  for (int i = 0; i < kDTypes; ++i) {
-    const DTypeInfo& dtype = kDTypeInfo[i];
-    names[i] = std::string("torchlite.") + dtype.name + "Tensor";
+  PyRef<> cuda_classes = check(PyTuple_New(kDTypes));
+  for (int i = 0; i < 2 * kDTypes; ++i) {
+    bool on_cuda = i >= kDTypes;
+    const DTypeInfo& dtype = kDTypeInfo[i % kDTypes];
+    names[i] = std::string(on_cuda ? "torchlite.cuda." : "torchlite.") + dtype.name + "Tensor";
     docs[i] = std::string(dtype.name) + "Tensor(*sizes) or (data) or (array) or (tensor)\n\nA tensor of " +
               dtype.numpy_name +
               " elements. Sizes give uninitialised memory, a sequence is copied, an ndarray of "
@@ -419,11 +468,16 @@ void init_tensor(PyObject* module) {
         .tp_base = &TensorBase_Type,
     };
     check(PyType_Ready(&TensorTypes[i]));
+    if (on_cuda) {
+      PyTuple_SET_ITEM(cuda_classes.get(), i - kDTypes, new_ref(&TensorTypes[i]));
+      continue;
+    }
     check(PyModule_AddType(module, &TensorTypes[i]));
     check(PySet_Add(classes.get(), reinterpret_cast<PyObject*>(&TensorTypes[i])));
   }
   check(PyModule_AddFunctions(module, module_functions));
   check(PyModule_AddObjectRef(module, "_tensor_classes", classes.get()));
+  check(PyModule_AddObjectRef(module, "_cuda_tensor_classes", cuda_classes.get()));
 }
 
 }  // namespace torchlite

@@ -26,6 +26,8 @@ DType dtype_of_class(PyTypeObject* type);
 PyRef<Tensor> as_class(PyTypeObject* type, PyRef<Tensor> t);
 // What the call Cls(*args) makes, as an instance of the plain class. `name` is the caller's in messages.
 PyRef<Tensor> construct_tensor(DType dtype, PyObject* const* args, Py_ssize_t n, const char* name);
+// The same on a CUDA device.
+PyRef<Tensor> construct_cuda_tensor(DType dtype, Device device, PyObject* const* args, Py_ssize_t n, const char* name);
 // A new tensor with the data of a nested list or tuple.
 PyRef<Tensor> tensor_from_sequence(DType dtype, PyObject* sequence);
 // Whether an object is an int or stands for one (`__index__`), and is neither a bool nor an array of any kind.

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "tensor/cuda.h"
 #include "tensor/kernels/elementwise.h"
 #include "tensor/python_tensor.h"
 #include "utils/numpy_api.h"
@@ -106,9 +107,8 @@ PyObject* tensor_item(PyObject* o, PyObject*) {
     if (t->numel != 1)
       value_error("item: only tensors of one element are numbers, but got one of size %s",
                   format_dims(t->sizes()).c_str());
-    if (t->device() != kCPU) type_error("item: the tensor lies on a CUDA device");
     elements_read(t, "to a number");
-    return element_to_number(t->bytes(), t->dtype).release();
+    return only_number(t).release();
   });
 }
 
@@ -151,7 +151,8 @@ PyRef<> resolve_name(PyObject* name) {
     const char* plain = strrchr(TensorTypes[i].tp_name, '.') + 1;
     if (PyUnicode_CompareWithASCIIString(class_name, plain) == 0) {
       PyRef<> package = check(PyUnicode_RPartition(module_name, dot.get()));
-      if (PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(package.get(), 2), "cuda") == 0) break;
+      if (PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(package.get(), 2), "cuda") == 0)
+        return PyRef<>::borrow(reinterpret_cast<PyObject*>(&TensorTypes[i + kDTypes]));
       if (PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(package.get(), 2), "sparse") == 0) break;
       return PyRef<>::borrow(reinterpret_cast<PyObject*>(&TensorTypes[i]));
     }
@@ -177,8 +178,15 @@ PyRef<> convert_to_class(PyObject* o, PyObject* wanted) {
   if (!PyType_Check(cls.get()) || !PyType_IsSubtype(type, &TensorBase_Type))
     return PyRef<>::steal(convert(o, dtype_argument(cls.get())));
   if (Py_TYPE(o) == type) return PyRef<>::borrow(o);
-  if (type >= TensorTypes && type < TensorTypes + kDTypes)
-    return PyRef<>::steal(convert(o, static_cast<DType>(type - TensorTypes)));
+  if (is_plain_tensor_type(type)) {
+    Tensor* t = as_tensor(o);
+    auto dtype = static_cast<DType>((type - TensorTypes) % kDTypes);
+    bool to_cuda = type >= TensorTypes + kDTypes, on_cuda = t->device() != kCPU;
+    if (to_cuda == on_cuda) return PyRef<>::steal(convert(o, dtype));
+    PyRef<Tensor> moved = new_tensor(dtype, t->sizes(), to_cuda ? require_cuda().current_device() : kCPU);
+    copy_into(moved.get(), t);
+    return moved;
+  }
   return check(PyObject_CallOneArg(cls.get(), o));
 }
 
@@ -197,15 +205,28 @@ PyObject* tensor_type(PyObject* o, PyObject* const* args, Py_ssize_t n, PyObject
 PyObject* tensor_type_as(PyObject* o, PyObject* other) {
   return guard([&]() -> PyObject* {
     Tensor* t = tensor_argument(other, "type_as");
-    if (t->device() == kCPU) return convert(o, t->dtype);
+    if (t->device() == as_tensor(o)->device()) return convert(o, t->dtype);
+    DeviceScope scope(t->device());
     return convert_to_class(o, reinterpret_cast<PyObject*>(Py_TYPE(other))).release();
   });
 }
 
-PyObject* tensor_cpu(PyObject* o, PyObject*) { return new_ref(o); }
+PyObject* tensor_cpu(PyObject* o, PyObject*) {
+  return guard([&]() -> PyObject* {
+    Tensor* t = as_tensor(o);
+    if (t->device() == kCPU) return new_ref(o);
+    PyRef<Tensor> host = new_tensor(t->dtype, t->sizes());
+    copy_into(host.get(), t);
+    return host.release();
+  });
+}
 
 PyObject* tensor_new(PyObject* o, PyObject* const* args, Py_ssize_t n) {
-  return guard([&]() -> PyObject* { return construct_tensor(as_tensor(o)->dtype, args, n, "new").release(); });
+  return guard([&]() -> PyObject* {
+    Tensor* t = as_tensor(o);
+    if (t->device() == kCPU) return construct_tensor(t->dtype, args, n, "new").release();
+    return construct_cuda_tensor(t->dtype, t->device(), args, n, "new").release();
+  });
 }
 
 // ---- memory -------------------------------------------------------------------------------------------------------
@@ -245,8 +266,12 @@ PyObject* tensor_fill(PyObject* o, PyObject* value) {
     require_writable(t, "fill_");
     if (t->numel == 0) return new_ref(o);
     int item = itemsize(t->dtype);
-    if (!t->contiguous) {
+    if (!t->contiguous || t->device() != kCPU) {
       number = element_to_number(element, t->dtype);
+      if (t->device() != kCPU) {
+        cuda->fill(t, number.get());
+        return new_ref(o);
+      }
       PyRef<> array = PyRef<>::borrow(numpy_view(t));  // NumPy lets other threads run
       check(PyArray_FillWithScalar(reinterpret_cast<PyArrayObject*>(array.get()), number.get()));
       return new_ref(o);
@@ -322,18 +347,20 @@ PyObject* tensor_set(PyObject* o, PyObject* args) {
     long long offset = 0;
     if (!PyArg_ParseTuple(args, "|OLOO:set_", &source, &offset, &size, &stride)) throw PyError();
     if (!source) {
-      PyRef<Tensor> empty = construct_tensor(t->dtype, nullptr, 0, "set_");
+      int64_t zero = 0;
+      PyRef<Tensor> empty = new_tensor(t->dtype, {&zero, 1}, t->device());
       repoint(t, empty->storage.copy(), empty->sizes(), empty->strides(), 0);
       return new_ref(o);
     }
     if (is_tensor(source)) {
       Tensor* s = as_tensor(source);
-      if (s->dtype != t->dtype || PyTuple_GET_SIZE(args) > 1)
+      if (s->dtype != t->dtype || (s->device() == kCPU) != (t->device() == kCPU) || PyTuple_GET_SIZE(args) > 1)
         type_error("set_: expected one %sTensor, but got %.100s", info(t->dtype).name, type_name(source));
       repoint(t, s->storage.copy(), s->sizes(), s->strides(), s->offset);
       return new_ref(o);
     }
-    if (!is_storage(source) || static_cast<Storage*>(source)->dtype != t->dtype)
+    if (!is_storage(source) || static_cast<Storage*>(source)->dtype != t->dtype ||
+        (static_cast<Storage*>(source)->device == kCPU) != (t->device() == kCPU))
       type_error("set_: expected a %sTensor or a %sStorage, but got %.100s", info(t->dtype).name, info(t->dtype).name,
                  type_name(source));
     PyRef<Storage> storage = PyRef<Storage>::borrow(static_cast<Storage*>(source));

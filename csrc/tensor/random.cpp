@@ -273,24 +273,41 @@ PyCFunction with_keywords(PyObject* (*f)(PyObject*, PyObject*, PyObject*)) {
 
 constexpr int kKeywords = METH_VARARGS | METH_KEYWORDS;
 
+// OnHost, or for a tensor on a device what torchlite.cuda draws there.
+template <PyObject* (*OnHost)(PyObject*, PyObject*, PyObject*), const char* Name>
+PyObject* on_any_place(PyObject* self, PyObject* args, PyObject* kwargs) {
+  if (as_tensor(self)->device() == kCPU) return OnHost(self, args, kwargs);
+  return guard([&]() -> PyObject* {
+    require_writable(as_tensor(self), Name);
+    PyRef<> module = check(PyImport_ImportModule("torchlite.cuda._random"));
+    PyRef<> method = check(PyObject_GetAttrString(module.get(), Name));
+    PyRef<> own = check(PyTuple_Pack(1, self)), all = check(PySequence_Concat(own.get(), args));
+    return PyObject_Call(method.get(), all.get(), kwargs);
+  });
+}
+
+constexpr char kUniform[] = "uniform_", kNormal[] = "normal_", kBernoulli[] = "bernoulli_", kRandom[] = "random_",
+               kExponential[] = "exponential_", kCauchy[] = "cauchy_", kGeometric[] = "geometric_",
+               kLogNormal[] = "log_normal_";
+
 PyMethodDef tensor_methods[] = {
-    {"uniform_", with_keywords(tensor_uniform), kKeywords,
+    {"uniform_", with_keywords(on_any_place<tensor_uniform, kUniform>), kKeywords,
      "uniform_(from=0, to=1, *, generator=None) -> self\n\nUniform numbers in [from, to)."},
-    {"normal_", with_keywords(tensor_normal), kKeywords,
+    {"normal_", with_keywords(on_any_place<tensor_normal, kNormal>), kKeywords,
      "normal_(mean=0, std=1, *, generator=None) -> self\n\nNormal numbers."},
-    {"bernoulli_", with_keywords(tensor_bernoulli), kKeywords,
+    {"bernoulli_", with_keywords(on_any_place<tensor_bernoulli, kBernoulli>), kKeywords,
      "bernoulli_(p=0.5, *, generator=None) -> self\n\nOnes with probability p (a number, or a tensor of as many), "
      "else zeros."},
-    {"random_", with_keywords(tensor_random), kKeywords,
+    {"random_", with_keywords(on_any_place<tensor_random, kRandom>), kKeywords,
      "random_([from,] [to], *, generator=None) -> self\n\nWhole numbers in [from, to); without bounds from 0 up to "
      "what the type holds exactly."},
-    {"exponential_", with_keywords(tensor_exponential), kKeywords,
+    {"exponential_", with_keywords(on_any_place<tensor_exponential, kExponential>), kKeywords,
      "exponential_(lambd=1, *, generator=None) -> self\n\nExponentially distributed numbers of rate lambd."},
-    {"cauchy_", with_keywords(tensor_cauchy), kKeywords,
+    {"cauchy_", with_keywords(on_any_place<tensor_cauchy, kCauchy>), kKeywords,
      "cauchy_(median=0, sigma=1, *, generator=None) -> self\n\nCauchy-distributed numbers."},
-    {"geometric_", with_keywords(tensor_geometric), kKeywords,
+    {"geometric_", with_keywords(on_any_place<tensor_geometric, kGeometric>), kKeywords,
      "geometric_(p, *, generator=None) -> self\n\nNumber of trials up to the first success of probability p."},
-    {"log_normal_", with_keywords(tensor_log_normal), kKeywords,
+    {"log_normal_", with_keywords(on_any_place<tensor_log_normal, kLogNormal>), kKeywords,
      "log_normal_(mean=1, std=2, *, generator=None) -> self\n\nThe exponential of normal numbers."},
 };
 

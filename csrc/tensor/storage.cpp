@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "tensor/allocator.h"
+#include "tensor/cuda.h"
 #include "tensor/exports.h"
 #include "tensor/python_tensor.h"
 #include "utils/errors.h"
@@ -18,7 +19,7 @@ namespace {
 Freelist<Storage, 1024> freelist;
 
 PyRef<Storage> make_storage(DType dtype, Device device, bool readonly) {
-  Storage* s = freelist.take(&StorageTypes[static_cast<int>(dtype)]);
+  Storage* s = freelist.take(&StorageTypes[class_index(dtype, device)]);
   if (!s) throw PyError();
   ++live.storages;
   s->data = nullptr;
@@ -75,6 +76,7 @@ void replace_memory(Storage* self, char* data, int64_t capacity, PyRef<> owner) 
 }  // namespace
 
 void resize_storage(Storage* self, int64_t nbytes) {
+  if (self->device != kCPU && nbytes > self->nbytes) return cuda->resize(self, nbytes);
   if (nbytes > self->capacity) {
     if (self->owner)
       runtime_error("cannot resize a storage of %lld bytes to %lld: its memory belongs to a %.100s",

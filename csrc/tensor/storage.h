@@ -34,7 +34,7 @@ struct Storage : PyObject {
 
 // `_StorageBase`, and its subclass for each element type: FloatStorage ...
 extern PyTypeObject StorageBase_Type;
-extern PyTypeObject StorageTypes[kDTypes];
+extern PyTypeObject StorageTypes[2 * kDTypes];  // on the host, then on CUDA devices
 
 inline bool is_storage(PyObject* o) { return PyObject_TypeCheck(o, &StorageBase_Type); }
 

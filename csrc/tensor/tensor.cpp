@@ -3,6 +3,7 @@
 #include <cstring>
 #include <string>
 
+#include "tensor/cuda.h"
 #include "tensor/exports.h"
 #include "tensor/python_tensor.h"
 #include "utils/errors.h"
@@ -28,9 +29,9 @@ bool is_contiguous(Dims sizes, Dims strides) {
 }
 
 // A Tensor without storage yet; its sizes are set, its strides those of a contiguous one unless given.
-PyRef<Tensor> make_tensor(DType dtype, Dims sizes, const int64_t* strides) {
+PyRef<Tensor> make_tensor(DType dtype, Dims sizes, const int64_t* strides, Device device = kCPU) {
   if (sizes.n > kMaxDim) runtime_error("a tensor has at most %d dimensions, but got %d", kMaxDim, sizes.n);
-  Tensor* t = freelist.take(&TensorTypes[static_cast<int>(dtype)]);
+  Tensor* t = freelist.take(&TensorTypes[class_index(dtype, device)]);
   if (!t) throw PyError();
   ++live.tensors;
   new (&t->storage) PyRef<Storage>();
@@ -85,8 +86,24 @@ PyRef<Tensor> new_full(DType dtype, Dims sizes, double value) {
   return t;
 }
 
+PyRef<Tensor> new_tensor(DType dtype, Dims sizes, Device device) {
+  return device == kCPU ? new_tensor(dtype, sizes) : require_cuda().empty(dtype, sizes, device);
+}
+
+PyRef<Tensor> new_zeros(DType dtype, Dims sizes, Device device) {
+  return device == kCPU ? new_zeros(dtype, sizes) : new_full(dtype, sizes, 0, device);
+}
+
+PyRef<Tensor> new_full(DType dtype, Dims sizes, double value, Device device) {
+  if (device == kCPU) return new_full(dtype, sizes, value);
+  PyRef<Tensor> t = new_tensor(dtype, sizes, device);
+  PyRef<> number = check(is_floating(dtype) ? PyFloat_FromDouble(value) : PyLong_FromDouble(value));
+  cuda->fill(t.get(), number.get());
+  return t;
+}
+
 PyRef<Tensor> new_tensor_on(PyRef<Storage> storage, DType dtype, Dims sizes, Dims strides, int64_t offset) {
-  PyRef<Tensor> t = make_tensor(dtype, sizes, strides.data);
+  PyRef<Tensor> t = make_tensor(dtype, sizes, strides.data, storage->device);
   t->storage = std::move(storage);
   t->offset = offset;
   // Memory of an object that the collector knows may lead back here: an ndarray subclass with attributes, say.
@@ -117,7 +134,7 @@ void resize(Tensor* t, Dims sizes) {
   if (sizes == t->sizes() && t->contiguous) return;
   for (int64_t s : sizes)
     if (s < 0) runtime_error("resize_: sizes must not be negative, but got %s", format_dims(sizes).c_str());
-  PyRef<Tensor> shape = make_tensor(t->dtype, sizes, nullptr);  // checks the number of elements
+  PyRef<Tensor> shape = make_tensor(t->dtype, sizes, nullptr, t->device());  // checks the number of elements
   if (shape->numel > (int64_t{1} << 58)) throw std::bad_alloc();
   auto bytes = [&] { return (t->offset + shape->numel) * itemsize(t->dtype); };
   if (bytes() > t->storage->nbytes) {
@@ -131,8 +148,8 @@ void resize(Tensor* t, Dims sizes) {
 PyRef<Tensor> contiguous(Tensor* t) { return t->contiguous ? PyRef<Tensor>::borrow(t) : clone(t); }
 
 PyRef<Tensor> clone(const Tensor* t) {
-  PyRef<Tensor> out = new_like(t);
-  if (t->contiguous) {
+  PyRef<Tensor> out = new_tensor(t->dtype, t->sizes(), t->device());
+  if (t->contiguous && t->device() == kCPU) {
     if (t->numel) std::memcpy(out->bytes(), t->bytes(), static_cast<size_t>(t->numel * itemsize(t->dtype)));
   } else {
     copy_into(out.get(), const_cast<Tensor*>(t));
@@ -142,7 +159,7 @@ PyRef<Tensor> clone(const Tensor* t) {
 
 PyRef<Tensor> to_dtype(Tensor* t, DType dtype) {
   if (t->dtype == dtype) return PyRef<Tensor>::borrow(t);
-  PyRef<Tensor> out = new_tensor(dtype, t->sizes());
+  PyRef<Tensor> out = new_tensor(dtype, t->sizes(), t->device());
   copy_into(out.get(), t);
   return out;
 }
@@ -223,6 +240,10 @@ PyRef<> element_to_number(const char* p, DType dtype) {
   PyRef<> descr = check(reinterpret_cast<PyObject*>(PyArray_DescrFromType(NPY_FLOAT16)));
   PyRef<> scalar = check(PyArray_Scalar(const_cast<char*>(p), reinterpret_cast<PyArray_Descr*>(descr.get()), nullptr));
   return check(PyNumber_Float(scalar.get()));
+}
+
+PyRef<> only_number(Tensor* t) {
+  return t->device() == kCPU ? element_to_number(t->bytes(), t->dtype) : cuda->number(t);
 }
 
 // ---- slots --------------------------------------------------------------------------------------------------------

@@ -74,13 +74,13 @@ struct Tensor : PyObject {
 
 // `_TensorBase`, and its subclass for each element type: FloatTensor ...
 extern PyTypeObject TensorBase_Type;
-extern PyTypeObject TensorTypes[kDTypes];
+extern PyTypeObject TensorTypes[2 * kDTypes];  // on the host, then on CUDA devices: see class_index
 // torch.Size: a tuple of ints.
 extern PyTypeObject Size_Type;
 
-// Whether it is one of the eight classes itself, as nearly every tensor's is.
+// Whether it is one of the sixteen classes itself, as nearly every tensor's is.
 inline bool is_plain_tensor_type(const PyTypeObject* type) {
-  return type >= TensorTypes && type < TensorTypes + kDTypes;
+  return type >= TensorTypes && type < TensorTypes + 2 * kDTypes;
 }
 inline bool is_tensor(PyObject* o) {
   return is_plain_tensor_type(Py_TYPE(o)) || PyObject_TypeCheck(o, &TensorBase_Type);
@@ -92,6 +92,11 @@ inline Tensor* as_tensor(PyObject* o) { return static_cast<Tensor*>(o); }
 PyRef<Tensor> new_tensor(DType dtype, Dims sizes);
 PyRef<Tensor> new_zeros(DType dtype, Dims sizes);
 PyRef<Tensor> new_full(DType dtype, Dims sizes, double value);
+// The same on the host or a CUDA device.
+PyRef<Tensor> new_tensor(DType dtype, Dims sizes, Device device);
+PyRef<Tensor> new_zeros(DType dtype, Dims sizes, Device device);
+PyRef<Tensor> new_full(DType dtype, Dims sizes, double value, Device device);
+// On the host, whatever `t` is.
 inline PyRef<Tensor> new_like(const Tensor* t) { return new_tensor(t->dtype, t->sizes()); }
 // A view of `base`'s storage; the caller has checked that it stays inside.
 PyRef<Tensor> new_view(const Tensor* base, Dims sizes, Dims strides, int64_t offset);
@@ -122,8 +127,14 @@ PyObject* numpy_view(Tensor* t);
 // A tensor on the memory of an ndarray (bool becomes Byte), or of a copy where the memory cannot be described
 // (strides that are no multiple of the item size, foreign byte order, unaligned). TypeError for other dtypes.
 PyRef<Tensor> tensor_from_numpy(PyObject* array);
-// Throws if `o` is an array on a CUDA device, which `function` was given.
-void refuse_cuda_array(PyObject* o, const char* function);
+// Whether `o` describes memory on a CUDA device (`__cuda_array_interface__`).
+bool is_cuda_array(PyObject* o);
+// A tensor on that memory, by way of CuPy.
+PyRef<Tensor> tensor_from_cuda_array(PyObject* o);
+// Whether `o` is an array: NumPy's, or CuPy's where CUDA is in use.
+bool is_array(PyObject* o);
+// A tensor on the memory of such an array.
+PyRef<Tensor> tensor_from_array(PyObject* array);
 // The tensor of what a NumPy function returned: an ndarray or a NumPy scalar (which becomes 0-d).
 PyRef<Tensor> tensor_from_result(PyRef<> result);
 // dst[...] = src with NumPy's broadcasting and casting; refuses a read-only dst.
@@ -152,6 +163,8 @@ std::string format_dims(Dims d);
 PyRef<> size_tuple(Dims d);                    // a torchlite.Size
 PyRef<> int_tuple(Dims d);                     // a plain tuple
 std::vector<int64_t> parse_dims(PyObject* o);  // an int or a sequence of ints
+// The only element as a Python number; of a CUDA tensor a copy that waits for the device.
+PyRef<> only_number(Tensor* t);
 // A Python number for a tensor's element at byte pointer `p`.
 PyRef<> element_to_number(const char* p, DType dtype);
 

@@ -1,6 +1,7 @@
 """Variables in other types and shapes, the functions of `Variable._torch`, and how many objects are alive."""
 
 import gc
+import sys
 
 import numpy as np
 import pytest
@@ -63,15 +64,15 @@ def test_integers_from_a_differentiable_variable_end_the_graph():
 
 
 @pytest.mark.parametrize("make", [leaf, lambda v: leaf(v).data], ids=["Variable", "tensor"])
-def test_without_cuda_the_error_names_the_extras(make):
-    with pytest.raises(RuntimeError, match=r"cuda\(\): this version of torchlite has no CUDA yet \(the extras cuda12"):
+def test_without_cupy_the_error_names_the_extras(make, monkeypatch):
+    monkeypatch.setitem(sys.modules, "cupy", None)
+    with pytest.raises(RuntimeError, match=r"needs CuPy, which is not installed: pip install 'torchlite\[cuda13\]'"):
         make([1.0]).cuda()
 
 
-def test_without_cuda_the_module_is_no_attribute():
-    assert not hasattr(torchlite, "cuda")
-    with pytest.raises(AttributeError, match=r"torchlite\.cuda: .* no CUDA yet"):
-        torchlite.cuda  # noqa: B018
+def test_without_cupy_cuda_is_not_available_and_says_nothing(monkeypatch):
+    monkeypatch.setitem(sys.modules, "cupy", None)
+    assert torchlite.cuda.is_available() is False and torchlite.cuda.device_count() == 0
 
 
 def test_numpy_is_the_same_memory_and_refuses_what_requires_grad():

@@ -226,7 +226,14 @@ class Variable(_C._VariableBase):
         """
         _only_async("type", kwargs)
         cls = type(self.data.new().type(t))
-        return self if cls is type(self.data) else _cast(self, _CLASSES.index(cls))
+        if cls is type(self.data):
+            return self
+        if cls in _C._cuda_tensor_classes:
+            here = self if self.data.is_cuda else self.cuda()
+            number = _C._cuda_tensor_classes.index(cls)
+        else:
+            here, number = self.cpu(), _CLASSES.index(cls)
+        return here if cls is type(here.data) else _cast(here, number)
 
     def type_as(self, other: Any) -> Variable:
         """A copy in the type of ``other``, a Variable or a tensor; see :meth:`type`."""
@@ -265,15 +272,20 @@ class Variable(_C._VariableBase):
         return self.type(_C.ByteTensor)
 
     def cpu(self) -> Variable:
-        """A copy in host memory; the Variable itself if it is there."""
-        return self
+        """A copy in host memory, to which the gradient flows; the Variable itself if it is there."""
+        return _C._ops.to_device(self, -1) if self.data.is_cuda else self
 
     def cuda(self, device_id: Any = None, async_: Any = False, **kwargs: Any) -> Variable:
-        """A copy on a CUDA device. RuntimeError where CUDA is missing."""
+        """A copy on a CUDA device (the current one by default), to which the gradient flows; itself if it is there.
+
+        Raises:
+            RuntimeError: CuPy, the driver or the device is missing; the message says which.
+        """
         _only_async("cuda", kwargs)
-        raise RuntimeError(
-            "cuda(): this version of torchlite has no CUDA yet (the extras cuda12 and cuda13 are for it)"
-        )
+        from torchlite.cuda._transfer import device_index
+
+        index = device_index(device_id)
+        return self if self.data.is_cuda and self.get_device() == index else _C._ops.to_device(self, index)
 
     @property
     def __cuda_array_interface__(self) -> dict:

@@ -101,6 +101,17 @@ Value Backward::output(int i) const {
   return unpack(self, op_node_saved(self)[at], record_);
 }
 
+bool Backward::has_value(int i) const {
+  return ((static_cast<OpNode*>(node_)->saved_mask | op_of(node_).default_mask) >> i) & 1;
+}
+bool Backward::has_output(int i) const { return static_cast<OpNode*>(node_)->saved_mask & out(i); }
+
+bool Backward::on_host() const {
+  for (const PyRef<Variable>& g : grads_)
+    if (g) return g->data->device() == kCPU;
+  return true;
+}
+
 int64_t Backward::integer(int i) const { return constant_to_int(value(i).object()); }
 double Backward::number(int i) const { return constant_to_double(value(i).object()); }
 
@@ -148,6 +159,13 @@ std::vector<int64_t> Backward::element_sizes(int i, int k) const {
   if (!in)
     runtime_error("%s: sizes of argument %d were not kept: the row needs kKeepSizes", op_of(node_).name.c_str(), i);
   return in->sizes;
+}
+
+Device Backward::device(int i) const {
+  const OutputInfo* in = input_info(node_, edge_of(i));
+  if (!in)
+    runtime_error("%s: the device of argument %d was not kept: the row needs kKeepSizes", op_of(node_).name.c_str(), i);
+  return in->device;
 }
 
 DType Backward::dtype(int i) const {

@@ -15,14 +15,14 @@ namespace torchlite {
 
 namespace {
 
-PyObject* to_number(const Tensor* t) { return element_to_number(t->bytes(), t->dtype).release(); }
+PyObject* to_number(Tensor* t) { return only_number(t).release(); }
 
 bool are_vectors(PyObject* a, PyObject* b) {
   return is_tensor(a) && is_tensor(b) && as_tensor(a)->ndim == 1 && as_tensor(b)->ndim == 1;
 }
 
 // The product of two vectors that are tensors, as a number.
-PyObject* dot_number(PyObject* a, PyObject* b, const Tensor* product) {
+PyObject* dot_number(PyObject* a, PyObject* b, Tensor* product) {
   for (PyObject* o : {a, b}) elements_read(as_tensor(o), "to a number");
   return to_number(product);
 }
@@ -265,6 +265,7 @@ PyObject* op_get_non_differentiable(PyObject* o, void*) {
     return PyList_AsTuple(positions.get());
   });
 }
+PyObject* op_get_in_python(PyObject* o, void*) { return PyBool_FromLong(op_of_object(o).python != nullptr); }
 PyObject* op_get_outputs(PyObject* o, void*) { return PyLong_FromLong(op_of_object(o).row->outputs); }
 PyObject* op_get_params(PyObject* o, void*) {
   return guard([&]() -> PyObject* {
@@ -297,6 +298,7 @@ PyGetSetDef op_getset[] = {
     {"differentiable", op_get_differentiable, nullptr, "Whether the operation has a gradient.", nullptr},
     {"inplace", op_get_in_place, nullptr, "Whether an in-place form exists.", nullptr},
     {"inplace_only", op_get_flag, nullptr, "Whether only an in-place form exists.", flag_closure(kInPlaceOnly)},
+    {"in_python", op_get_in_python, nullptr, "Whether the row is declared in Python.", nullptr},
     {"hidden", op_get_flag, nullptr, "Whether it is only used by gradients.", flag_closure(kHidden)},
     {"is_view", op_get_flag, nullptr, "Whether the result shares the input's memory.", flag_closure(kView)},
     {"function_only", op_get_flag, nullptr, "Whether there is no method.", flag_closure(kNoMethod)},

@@ -296,7 +296,7 @@ PyRef<> wrap_outputs(const Op& op, PyObject* const* args, const Scan& s, const O
 Outputs forward(const Op& op, PyObject* const* raw, Tensor* out) {
   if (sparse_class && any_sparse(op, raw)) return forward_sparse(op, raw, out);
   Call call{op, raw, out};
-  return op.row->forward(call);
+  return forward_of(call);
 }
 
 // The forward of an in-place call: afterwards the result is in `out`.

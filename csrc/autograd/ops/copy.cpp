@@ -1,6 +1,7 @@
 // Copies, fills and casts.
 #include "autograd/ops/elementwise.h"
 #include "autograd/ops/types.h"
+#include "tensor/cuda.h"
 #include "utils/numpy_api.h"
 
 namespace torchlite {
@@ -9,7 +10,7 @@ namespace {
 
 // The tensor to write: in place, or a new one like self.
 PyRef<Tensor> target(Call& c) {
-  if (!c.out) return new_like(c.tensor(0));
+  if (!c.out) return new_tensor(c.tensor(0)->dtype, c.tensor(0)->sizes(), c.tensor(0)->device());
   require_writable(c.out, c.name());
   return PyRef<Tensor>::borrow(c.out);
 }
@@ -23,6 +24,7 @@ void fill(Tensor* x, PyObject* value) {
                   [&](auto* p) { kernels::fill(static_cast<std::remove_reference_t<decltype(*p)>>(v), p, x->numel); });
     return;
   }
+  if (!on_host(x)) return cuda->fill(x, value);
   call_numpy(copyto.get(), {numpy_view(x), value});
 }
 
@@ -91,13 +93,26 @@ std::span<const Row> copy_rows() {
       {.signature = "zeros_of(Tensor self, ints sizes)",
        .doc = "Zeros of the given sizes and of the type of self: a constant in gradients.",
        .types = types::given_sizes,
-       .forward = [](Call& c) -> Outputs { return new_zeros(c.tensor(0)->dtype, c.ints(1)); },
+       .forward = [](Call& c) -> Outputs { return new_zeros(c.tensor(0)->dtype, c.ints(1), c.tensor(0)->device()); },
        .flags = kHidden},
       {.signature = "detach(Tensor self)",
        .doc = "A leaf on the same memory that needs no gradient.",
        .types = types::same,
        .forward = [](Call& c) -> Outputs { return alias(c.tensor(0)); },
        .flags = kView | kLeaf | kHidden},
+      {.signature = "to_device(Tensor self, int device)",
+       .doc = "A copy on the CUDA device of that number, -1 being the host; the gradient is copied back.",
+       .types = types::to_device,
+       .forward = [](Call& c) -> Outputs {
+         Tensor* self = c.tensor(0);
+         int64_t device = c.integer(1);
+         if (device < kCPU || device > INT16_MAX) value_error("to_device: there is no device %S", c.args[1]);
+         PyRef<Tensor> y = new_tensor(self->dtype, self->sizes(), static_cast<Device>(device));
+         copy_into(y.get(), self);
+         return y;
+       },
+       .backward = [](Backward& b) { b.set(0, call<"to_device">(b.grad(), static_cast<int64_t>(b.device(0)))); },
+       .flags = kHidden | kKeepSizes},
       {.signature = "cast(Tensor self, int dtype)",
        .doc = "A copy in the element type numbered `dtype`; the gradient is cast back.",
        .types = types::cast,

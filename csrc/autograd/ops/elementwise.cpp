@@ -115,7 +115,7 @@ PyRef<Tensor> loop_operand(Tensor* t, DType dtype, Dims sizes) {
 }
 
 Value zeros_like(const Value& g) {
-  if (!is_variable(g.object())) return Value(new_zeros(g.dtype(), g.sizes()));
+  if (!is_variable(g.object())) return Value(new_zeros(g.dtype(), g.sizes(), g.tensor()->device()));
   return call<"zeros_of">(g, std::vector<int64_t>(g.sizes().begin(), g.sizes().end()));
 }
 

@@ -19,7 +19,7 @@ using Sizes = std::vector<int64_t>;
 // Zeros beside the gradient.
 Value zeros(Backward& b, const Sizes& sizes) {
   if (b.recording()) return call<"zeros_of">(b.grad(), sizes);
-  return Value(new_zeros(b.grad().dtype(), sizes));
+  return Value(new_zeros(b.grad().dtype(), sizes, b.grad().tensor()->device()));
 }
 
 // `g` for an argument of size `sizes` that was broadcast as NumPy's assignment does: further leading ones are allowed.
@@ -59,9 +59,10 @@ PyRef<> resolve_key(PyObject* key, PyObject* indices) {
       if (k < 0 || k >= PyTuple_GET_SIZE(indices))
         index_error("index: the key names '%s', but there are %zd index tensors", text, PyTuple_GET_SIZE(indices));
       Tensor* t = as_tensor(PyTuple_GET_ITEM(indices, k));
-      PyObject* array = numpy_view(t);
+      // On a device the tensor stands for itself: index_tensor takes its array.
+      PyObject* array = t->device() == kCPU ? numpy_view(t) : t;
       resolved =
-          t->dtype == DType::Byte
+          t->dtype == DType::Byte && t->device() == kCPU
               ? check(PyArray_CastToType(reinterpret_cast<PyArrayObject*>(array), PyArray_DescrFromType(NPY_BOOL), 0))
               : PyRef<>::borrow(array);
     }

@@ -13,6 +13,7 @@ namespace {
 struct Key {
   std::vector<PyRef<>> items;
   std::vector<PyRef<>> indices;  // Variables
+  Device device = kCPU;          // where what is indexed lies: there go the sequences that are given as such
 
   void add_index(PyRef<Tensor> t) {
     items.push_back(check(PyUnicode_FromFormat("@%zu", indices.size())));
@@ -53,7 +54,13 @@ void add_array(Key& key, PyObject* item) {
   // A copy: the graph must not see later changes of the caller's array.
   PyRef<> own = check(PyArray_FROMANY(array.get(), type == NPY_BOOL ? NPY_BOOL : NPY_INT64, 0, 0,
                                       NPY_ARRAY_CARRAY | NPY_ARRAY_ENSURECOPY | NPY_ARRAY_FORCECAST));
-  key.add_index(tensor_from_numpy(own.get()));
+  PyRef<Tensor> index = tensor_from_numpy(own.get());
+  if (key.device != kCPU) {
+    PyRef<Tensor> moved = new_tensor(index->dtype, index->sizes(), key.device);
+    copy_into(moved.get(), index.get());
+    index = std::move(moved);
+  }
+  key.add_index(std::move(index));
 }
 
 void add_item(Key& key, PyObject* item) {
@@ -78,8 +85,9 @@ void add_item(Key& key, PyObject* item) {
   }
 }
 
-Key canonical_key(PyObject* key, int ndim) {
+Key canonical_key(PyObject* key, int ndim, Device device) {
   Key out;
+  out.device = device;
   PyRef<> tuple;
   if (PyTuple_Check(key)) tuple = PyRef<>::borrow(key);
   else if (list_means_tuple(key, ndim)) tuple = check(PyList_AsTuple(key));
@@ -110,7 +118,7 @@ PyRef<> variable_getitem(PyObject* self, PyObject* key) {
       return call_op(masked_select_op, args);
     }
   }
-  Key canonical = canonical_key(key, data->ndim);
+  Key canonical = canonical_key(key, data->ndim, data->device());
   PyRef<> items = to_tuple(canonical.items), indices = to_tuple(canonical.indices);
   PyObject* args[] = {self, items.get(), indices.get()};
   return call_op(index_op, args);
@@ -130,7 +138,7 @@ int variable_setitem(PyObject* self, PyObject* key, PyObject* value) {
       return 0;
     }
   }
-  Key canonical = canonical_key(key, data->ndim);
+  Key canonical = canonical_key(key, data->ndim, data->device());
   PyRef<> items = to_tuple(canonical.items), indices = to_tuple(canonical.indices);
   PyRef<> operand = PyRef<>::borrow(value);
   if (is_tensor(value)) {

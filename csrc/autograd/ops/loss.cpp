@@ -189,7 +189,7 @@ double as_number(const Value& v) {
 
 void nll_loss_backward(Backward& b) {
   Value g = b.grad(), target = b.value(1), weight = b.value(2);
-  if (b.recording()) {
+  if (b.recording() || !b.on_host()) {
     b.set(0, call<"nll_loss_backward">(g, target, weight, b.sizes(0), b.value(3), b.value(4)));
     return;
   }
@@ -218,7 +218,7 @@ Outputs nll_loss_backward_forward(Call& c) {
   return nll_gradient(sizes, g->dtype, target, weight, c.boolean(4), c.integer(5), total_weight(l), factor);
 }
 void nll_loss_backward_backward(Backward& b) {
-  Value gg = b.grad(), one = constant_operand(b, new_full(gg.dtype(), b.sizes(0), 1));
+  Value gg = b.grad(), one = constant_operand(b, new_full(gg.dtype(), b.sizes(0), 1, gg.tensor()->device()));
   Value slope = call<"nll_loss_backward">(one, b.value(1), b.value(2), b.value(3), b.value(4), b.value(5));
   b.set(0, call<"reshape">(call<"sum">(gg * slope, nullptr, false), b.sizes(0)));
 }
@@ -284,7 +284,7 @@ PyRef<Tensor> cross_entropy_gradient(const ClassLoss& l, const Tensor* log_sums,
 
 void cross_entropy_backward(Backward& b) {
   Value g = b.grad(), x = b.value(0), target = b.value(1), weight = b.value(2);
-  if (b.recording()) {
+  if (b.recording() || !b.on_host()) {
     b.set(0, call<"cross_entropy_backward">(g, x, target, weight, b.value(3), b.value(4)));
     return;
   }
@@ -310,7 +310,7 @@ Outputs class_weights_forward(Call& c) {
 void cross_entropy_backward_backward(Backward& b) {
   Value gg = b.grad(), g = b.value(0), x = b.value(1), target = b.value(2), weight = b.value(3);
   if (b.needs(0)) {
-    Value one = constant_operand(b, new_full(gg.dtype(), g.sizes(), 1));
+    Value one = constant_operand(b, new_full(gg.dtype(), g.sizes(), 1, gg.tensor()->device()));
     Value slope = call<"cross_entropy_backward">(one, x, target, weight, b.value(4), b.value(5));
     b.set(0, call<"reshape">(call<"sum">(gg * slope, nullptr, false), Sizes(g.sizes().begin(), g.sizes().end())));
   }

@@ -119,10 +119,17 @@ class Backward {
   // Sizes and element type of tensor argument i.
   std::vector<int64_t> sizes(int i) const;
   DType dtype(int i) const;
+  // Where it lies; the row needs kKeepSizes.
+  Device device(int i) const;
   std::vector<int64_t> element_sizes(int i, int k) const;
   // The gradient of argument i. Where the argument was broadcast or cast it is summed and cast back.
   void set(int i, Value g);
   void set_element(int i, int k, Value g);
+  // Whether argument i, or result i, was saved: a row's `uses` ask for it only where some gradient needs it.
+  bool has_value(int i) const;
+  bool has_output(int i) const;
+  // Whether the gradients lie on the host.
+  bool on_host() const;
   // Whether the gradient's own graph is being recorded (fused kernels fall back to differentiable operations then).
   bool recording() const { return record_; }
   Gradients take() { return std::move(result_); }
@@ -243,6 +250,29 @@ struct OpNode : Node {
   // Edge edges[op.max_edges]; SavedVariable saved[op.max_saved] follow, of which the first n_inputs and n_saved exist;
   // with a list they lie in arrays of their own (op_node.h).
 };
+
+// Rows whose arguments lie on a CUDA device, by implementations over arrays (array_rows.cpp).
+class ArrayRows {
+ public:
+  virtual ~ArrayRows() = default;
+  // False if no argument lies on a device, or if the row's own forward serves devices as well (views).
+  virtual bool forward(Call& c, Outputs* out) = 0;
+  // False if the row's own backward serves.
+  virtual bool backward(const Op& op, Backward& b) = 0;
+};
+// nullptr until a CUDA tensor was first asked for.
+extern ArrayRows* array_rows;
+
+// The forward of a row, wherever the arguments lie.
+inline Outputs forward_of(Call& c) {
+  if (array_rows) [[unlikely]] {
+    Outputs out;
+    if (array_rows->forward(c, &out)) return out;
+  }
+  return c.op.row->forward(c);
+}
+
+void init_array_rows(PyObject* module);
 
 // Rows by family; each file under ops/ defines one.
 std::span<const Row> pointwise_rows();

@@ -59,7 +59,8 @@ Gradients op_node_apply(Node* node, Gradients&& grads) {
   if (self->released && self->saved_mask) buffers_freed();
   // A trace sees the gradient's operations only if they run on Variables.
   Backward b(self, grads, record && (grad_enabled || call_observer));
-  op_of(self).row->backward(b);
+  if (!array_rows || !array_rows->backward(op_of(self), b)) [[likely]]
+    op_of(self).row->backward(b);
   return b.take();
 }
 

@@ -54,7 +54,7 @@ PyObject* convert(const Param& p, PyObject* a, PyRef<>& owned) {
       if (is_variable(a) || is_tensor(a)) return a;
       bool scalar = p.kind == Kind::TensorOrScalar;
       if (scalar && is_exact_number(a)) return a;
-      if (PyArray_Check(a) || (scalar && PyArray_CheckScalar(a))) {
+      if (is_array(a) || (scalar && PyArray_CheckScalar(a))) {
         owned = as_operand(a);
         return owned.get();
       }
@@ -235,7 +235,7 @@ void parse(const Op& op, PyObject* self, PyObject* const* args, Py_ssize_t n, Py
 
 PyRef<> as_operand(PyObject* o) {
   if (is_exact_number(o) || is_variable(o) || is_tensor(o)) return PyRef<>::borrow(o);
-  if (PyArray_Check(o)) return tensor_from_numpy(o);
+  if (is_array(o)) return tensor_from_array(o);
   if (PyArray_CheckScalar(o)) return tensor_from_result(PyRef<>::borrow(o));
   if (PyFloat_Check(o)) return check(PyNumber_Float(o));
   if (PyLong_Check(o)) return check(PyNumber_Index(o));

@@ -49,7 +49,8 @@ void max_pool_nd_backward(Backward& b) {
   Value planes = call<"reshape">(b.grad(), planes_of(b.grad().sizes()));
   Value index = call<"reshape">(b.output(1), planes_of(b.grad().sizes()));
   Sizes flat = planes_of(sizes);
-  Value zeros = b.recording() ? call<"zeros_of">(b.grad(), flat) : Value(new_zeros(b.grad().dtype(), flat));
+  Value zeros = b.recording() ? call<"zeros_of">(b.grad(), flat)
+                              : Value(new_zeros(b.grad().dtype(), flat, b.grad().tensor()->device()));
   b.set(0, call<"reshape">(call<"scatter_add">(zeros, 2, index, planes), sizes));
 }
 

@@ -40,14 +40,15 @@ Outputs prod_backward_forward(Call& c) {
   return c.tensor(1)->dtype == DType::Half ? to_dtype(y.get(), DType::Half) : std::move(y);
 }
 
-// A mask [n, n] of the elements (i, j) for which f(i, j), as an operand beside x.
-template <class F>
-Value square_mask(const Value& x, int64_t n, F&& f) {
+// Masks [n, n] beside x: of the diagonal, and of what lies below it.
+Value diagonal_mask(const Value& x, int64_t n) {
+  Value ones(new_full(DType::Byte, {&n, 1}, 1, x.tensor()->device()));
+  return constant_beside(x, call<"diag">(ones).take<Tensor>());
+}
+Value below_diagonal(const Value& x, int64_t n) {
   const int64_t sizes[] = {n, n};
-  PyRef<Tensor> m = new_tensor(DType::Byte, {sizes, 2});
-  for (int64_t i = 0; i < n; ++i)
-    for (int64_t j = 0; j < n; ++j) m->ptr<uint8_t>()[i * n + j] = f(i, j);
-  return constant_beside(x, std::move(m));
+  Value ones(new_full(DType::Byte, {sizes, 2}, 1, x.tensor()->device()));
+  return constant_beside(x, call<"tril">(ones, -1).take<Tensor>());
 }
 
 // x with `dim` last, in rows: result[..., i, j] = x[..., j], and 1 where i == j.
@@ -57,7 +58,7 @@ Value without_each(const Value& x, int dim) {
   int64_t n = sizes.back();
   sizes.push_back(n);
   Value square = call<"expand">(call<"unsqueeze">(last, -2), sizes);
-  return call<"masked_fill">(square, square_mask(x, n, [](int64_t i, int64_t j) { return i == j; }), 1);
+  return call<"masked_fill">(square, diagonal_mask(x, n), 1);
 }
 
 // The sum over one dimension of a tensor with at least two.
@@ -68,14 +69,14 @@ void prod_backward_backward(Backward& b) {
   Value gg = b.grad(), g = b.value(0), x = b.value(1);
   int dim = wrap_dim(b.integer(2), x.sizes().n);
   if (b.needs(0)) {
-    Value ones = constant_beside(x, new_full(g.dtype(), g.sizes(), 1));
+    Value ones = constant_beside(x, new_full(g.dtype(), g.sizes(), 1, g.tensor()->device()));
     b.set(0, call<"sum">(gg * call<"prod_backward">(ones, x, dim), dim, true));
   }
   if (!b.needs(1)) return;
   int64_t n = x.sizes()[dim];
   Value weight = call<"unsqueeze">(call<"transpose">(gg * g, dim, -1), -1);
   Value pairs = call<"prod_backward">(weight, without_each(x, dim), -1);
-  pairs = call<"masked_fill">(pairs, square_mask(x, n, [](int64_t i, int64_t j) { return i == j; }), 0);
+  pairs = call<"masked_fill">(pairs, diagonal_mask(x, n), 0);
   b.set(1, call<"transpose">(sum_along(pairs, -2), dim, -1));
 }
 
@@ -93,14 +94,14 @@ void cumprod_backward(Backward& b) {
     return;
   }
   int dim = wrap_dim(b.integer(1), static_cast<int>(sizes.size()));
-  if (!b.recording() && !has_zero(x)) {  // a graph must not depend on the values
+  if (!b.recording() && b.on_host() && !has_zero(x)) {  // a graph must not depend on the values
     b.set(0, call<"reverse_cumsum">(g * b.output(), dim) / x);
     return;
   }
   // [i, j]: the running product up to j without x[i], for j >= i.
   Value products = call<"cumprod">(without_each(x, dim), -1);
   int64_t n = sizes[static_cast<size_t>(dim)];
-  products = call<"masked_fill">(products, square_mask(x, n, [](int64_t i, int64_t j) { return j < i; }), 0);
+  products = call<"masked_fill">(products, below_diagonal(x, n), 0);
   Value rows = call<"unsqueeze">(call<"transpose">(g, dim, -1), -2);
   b.set(0, call<"transpose">(sum_along(products * rows, -1), dim, -1));
 }

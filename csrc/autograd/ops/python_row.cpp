@@ -18,7 +18,7 @@ PyRef<Tensor> read_result(const Call& c, PyObject* value, int k) {
   PyRef<Tensor> t;
   if (is_tensor(value)) {
     t = PyRef<Tensor>::borrow(as_tensor(value));
-  } else if (PyArray_Check(value) || PyArray_IsScalar(value, Generic)) {
+  } else if (is_array(value) || PyArray_IsScalar(value, Generic)) {
     t = tensor_from_result(PyRef<>::borrow(value));
   } else {
     type_error("%s: result %d of forward must be a tensor or an array, not %.100s", c.name(), k, type_name(value));

@@ -77,7 +77,7 @@ void narrow_backward(Backward& b) {
 Outputs narrow_backward_forward(Call& c) {
   Tensor* part = c.tensor(0);
   Sizes sizes = c.ints(1);
-  PyRef<Tensor> whole = new_zeros(part->dtype, sizes);
+  PyRef<Tensor> whole = new_zeros(part->dtype, sizes, part->device());
   if (part->ndim == 0 || part->ndim != whole->ndim)
     runtime_error("%s: self of size %s is no part of a tensor of size %s", c.name(), format_dims(part->sizes()).c_str(),
                   format_dims(sizes).c_str());
@@ -101,7 +101,7 @@ void select_backward(Backward& b) {
 
 Outputs select_backward_forward(Call& c) {
   Tensor* part = c.tensor(0);
-  PyRef<Tensor> whole = new_zeros(part->dtype, c.ints(1));
+  PyRef<Tensor> whole = new_zeros(part->dtype, c.ints(1), part->device());
   copy_into(views::select(whole.get(), wrap_dim(c.integer(2), whole->ndim), c.integer(3)).get(), part);
   return whole;
 }
@@ -166,7 +166,7 @@ Outputs repeat_forward(Call& c) {
     split_sizes.push_back(size);
     split_strides.push_back(d < added ? 0 : self->stride(d - added));
   }
-  PyRef<Tensor> out = new_tensor(self->dtype, sizes);
+  PyRef<Tensor> out = new_tensor(self->dtype, sizes, self->device());
   if (!out->numel) return out;
   PyRef<Tensor> source = new_view(self, split_sizes, split_strides, self->offset);
   copy_into(views::view(out.get(), split_sizes).get(), source.get());
@@ -316,7 +316,7 @@ Outputs diag_forward(Call& c) {
   if (self->ndim != 1) return clone(views::diagonal(self, k).get());
   int64_t n = self->numel + (k < 0 ? -k : k);
   int64_t sizes[] = {n, n};
-  PyRef<Tensor> out = new_zeros(self->dtype, {sizes, 2});
+  PyRef<Tensor> out = new_zeros(self->dtype, {sizes, 2}, self->device());
   copy_into(views::diagonal(out.get(), k).get(), self);
   return out;
 }
@@ -327,7 +327,7 @@ void diag_backward(Backward& b) {
 }
 
 Outputs diag_backward_forward(Call& c) {
-  PyRef<Tensor> whole = new_zeros(c.tensor(0)->dtype, c.ints(1));
+  PyRef<Tensor> whole = new_zeros(c.tensor(0)->dtype, c.ints(1), c.tensor(0)->device());
   copy_into(views::diagonal(whole.get(), diagonal_number(c, 2)).get(), c.tensor(0));
   return whole;
 }

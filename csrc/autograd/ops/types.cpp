@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "autograd/ops/backcompat.h"
+#include "tensor/cuda.h"
 #include "utils/numpy_api.h"
 
 namespace torchlite {
@@ -89,8 +90,9 @@ TypeInfos infer_types(TypeCall& call) {
   auto require_device = [&](const TypeInfo& t) {
     if (!first) first = &t;
     if (t.device != first->device)
-      runtime_error("%s: all tensors must be in one place, but they are on device %d and device %d", call.name(),
-                    first->device, t.device);
+      raise(first->device == kCPU || t.device == kCPU ? PyExc_TypeError : PyExc_RuntimeError,
+            "%s: all tensors must be in one place, but got a %s and a %s", call.name(),
+            place_of(first->dtype, first->device).c_str(), place_of(t.dtype, t.device).c_str());
   };
   for (size_t i = 0; i < call.op.params.size(); ++i)
     if (call.types[i]) require_device(*call.types[i]);
@@ -217,6 +219,8 @@ TypeInfos clamp(TypeCall& c) {
     if (!c.is_none(i)) t = torchlite::promote(t, Operand(c, i));
   return c.result(t.dtype, c.type(0).sizes);
 }
+
+TypeInfos to_device(TypeCall& c) { return {{c.type(0).dtype, static_cast<Device>(c.integer(1)), c.type(0).sizes}}; }
 
 TypeInfos cast(TypeCall& c) {
   int64_t type = c.integer(1);

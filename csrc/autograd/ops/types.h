@@ -89,6 +89,7 @@ TypeInfos where(TypeCall& c);
 TypeInfos masked_fill(TypeCall& c);
 TypeInfos clamp(TypeCall& c);
 TypeInfos cast(TypeCall& c);
+TypeInfos to_device(TypeCall& c);
 TypeInfos copy(TypeCall& c);
 TypeInfos byte_only(TypeCall& c);  // bitwise_not
 
