@@ -99,6 +99,21 @@ def test_without_it_the_names_are_torchlites():
     assert repr(torchlite.Size([2])) == "torchlite.Size([2])"
 
 
+def test_a_module_does_not_take_the_place_of_a_function_of_its_name():
+    installed("""
+        import sys
+        from torch.autograd.gradcheck import gradgradcheck
+        from torch.autograd import gradcheck, Variable
+        import torch, torchlite.autograd
+        assert gradcheck is torchlite.autograd.gradcheck is sys.modules["torch.autograd.gradcheck"].gradcheck
+        assert sys.modules["torch.autograd"] is torch.autograd is torchlite.autograd
+        import torch.autograd.gradcheck as again
+        assert again in (gradcheck, sys.modules["torch.autograd.gradcheck"])
+        x = Variable(torch.ones(2).double(), requires_grad=True)
+        assert gradcheck(lambda v: v * v, (x,)) and callable(gradgradcheck)
+    """)
+
+
 def test_what_was_imported_before_stays_the_same_object():
     python("-c", """if True:
         import torchlite

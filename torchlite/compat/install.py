@@ -23,6 +23,24 @@ __all__ = ["install_as_torch"]
 OURS, THEIRS = torchlite.__name__, "torch"
 
 
+class _Keeper(ModuleType):
+    """Stands in ``sys.modules`` for a package while the import system binds a module to its name in it.
+
+    A package may have given that name to something else (``autograd.gradcheck`` is a function), which stays. The
+    binding is the one assignment that a keeper sees; then the package is back in its place.
+    """
+
+    def __init__(self, name: str, package: ModuleType):
+        super().__init__(name)
+        self.__dict__["_package"] = package
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.__dict__["_package"], name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        sys.modules[self.__name__] = self.__dict__["_package"]
+
+
 class _Alias(importlib.machinery.SourceFileLoader):
     """Loads ``torch.x`` by handing out ``torchlite.x``.
 
@@ -40,6 +58,10 @@ class _Alias(importlib.machinery.SourceFileLoader):
     def exec_module(self, module: ModuleType) -> None:
         # The import system has just given the module the alias's spec; the name it imports itself by is its own.
         module.__spec__ = self._own_spec
+        parent, _, child = self.name.rpartition(".")
+        package = sys.modules[parent]
+        if vars(package).get(child, module) is not module:
+            sys.modules[parent] = _Keeper(parent, package)
 
 
 class _Finder:
