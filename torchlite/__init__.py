@@ -52,8 +52,7 @@ from .version import __version__  # noqa: F401
 
 Tensor, Storage = FloatTensor, FloatStorage  # see set_default_tensor_type
 
-# Every operation of the table that is a function of the package.
-globals().update({op.name: op for op in _C._ops if not (op.hidden or op.method_only or op.inplace_only)})
+_ops.export(__name__)
 
 # Loaded when first used, so that importing the package costs little more than importing NumPy.
 _LAZY = {

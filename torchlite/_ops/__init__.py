@@ -7,7 +7,9 @@ declare the operations that are not worth C++: NumPy or CuPy does the work, and 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
+from types import ModuleType
 from typing import Any
 
 from .. import _C
@@ -75,10 +77,30 @@ def define_op(
         "open_sizes": open_sizes, "leaf": leaf, "hidden": hidden, "no_method": not method,
         "no_function": not function,
     }
-    return _C._define_op(
+    package, name = _exported_to, signature.partition("(")[0].strip()
+    if package and function and not hidden and hasattr(package, name):
+        raise ValueError(f"operation '{signature}': {package.__name__} already has an attribute '{name}'")
+    op = _C._define_op(
         signature, doc, forward, backward, types, None if uses is None else dict(uses), outputs, hidden_outputs,
         tuple(non_differentiable), tuple(no_gradient), tuple(name for name, on in flags.items() if on),
     )
+    if package and _is_function(op):
+        setattr(package, op.name, op)
+    return op
+
+
+_exported_to: ModuleType | None = None  # the package, once it has the functions of the table
+
+
+def _is_function(op: _C.Op) -> bool:
+    return not (op.hidden or op.method_only or op.inplace_only)
+
+
+def export(package: str) -> None:
+    """Makes the operations of the table functions of the package, and those that are declared from now on."""
+    global _exported_to
+    _exported_to = sys.modules[package]
+    vars(_exported_to).update({op.name: op for op in _C._ops if _is_function(op)})
 
 
 from . import factors, linalg, order, products, sampling  # noqa: E402, F401  (declare their rows and methods)

@@ -193,10 +193,15 @@ Op& add_op(const Row& row, PythonRow* python) {
   if (op_table.size() >= kMaxOps) bad_row(row, "the table is full: raise kMaxOps");
   made->python = python;
   op_table.reserve(op_table.size() + 1);
-  Op* op = made.get();
-  by_name.emplace(op->name, op);
-  made.release();  // for the life of the process, as its node type is
-  init_op_node_type(*op);
+  auto entry = by_name.emplace(made->name, nullptr).first;
+  Op* op = made.release();  // for the life of the process, as its node type is
+  try {
+    init_op_node_type(*op);
+  } catch (...) {
+    by_name.erase(entry);
+    throw;
+  }
+  entry->second = op;
   op_table.push_back(op);
   return *op;
 }

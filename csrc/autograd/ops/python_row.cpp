@@ -477,9 +477,9 @@ PyObject* define_op(PyObject*, PyObject* args) {
     declared->forward = PyRef<>::borrow(forward);
     declared->types = PyRef<>::borrow(types);
     if (row.backward) declared->backward = PyRef<>::borrow(backward);
-    PyRef<> object = bind_op(add_op(row, declared.get()));
-    declared.release();  // for the life of the process
-    return object.release();
+    Op& op = add_op(row, declared.get());
+    declared.release();  // for the life of the process, as the operation is
+    return bind_op(op).release();
   });
 }
 
