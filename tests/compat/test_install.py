@@ -10,7 +10,7 @@ pytestmark = pytest.mark.no_leak_check(reason="the work is done in another proce
 MODULES = [
     "autograd", "autograd.variable", "autograd.function", "autograd.gradcheck", "autograd.ir", "nn", "nn.functional",
     "nn.init", "optim", "utils", "utils.hooks", "utils.data", "backends", "backends.cudnn", "multiprocessing",
-    "distributed", "sparse", "_C", "_six", "_utils", "jit",
+    "distributed", "sparse", "cuda", "_C", "_six", "_utils", "jit",
 ]  # fmt: skip
 
 
@@ -89,6 +89,14 @@ def test_sparse_classes_have_the_name_too(before):
         assert s.type() == torch.typename(type(s)) == "torch.sparse.FloatTensor"
         assert s.type("torch.sparse.DoubleTensor").type() == "torch.sparse.DoubleTensor"
         assert type(pickle.loads(pickle.dumps(s))) is type(s)
+    """)
+
+
+def test_cuda_classes_have_the_name_too():
+    installed("""
+        import torch, torch.cuda
+        assert torch.typename(torch.cuda.FloatTensor) == "torch.cuda.FloatTensor"
+        assert repr(torch.cuda.LongStorage) == "<class 'torch.cuda.LongStorage'>"
     """)
 
 
