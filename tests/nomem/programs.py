@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import torchlite
-from torchlite import _C, FloatTensor, Variable, from_dlpack, from_numpy
+from torchlite import _C, ByteTensor, FloatStorage, FloatTensor, Variable, from_dlpack, from_numpy
 from torchlite.autograd import Function, StochasticFunction, grad
 
 
@@ -302,6 +302,13 @@ def tensor_index(t):
     t[:, None, ::-1]
     t[[1, 0]]
     t[0, 1]
+    t[[slice(None), [0]]]
+    t[ByteTensor([1, 0, 0, 1])]
+    for key in ([0, 9], ([0, 1], [0, 1, 1]), "a"):
+        try:
+            t[key]
+        except (IndexError, TypeError):
+            pass
 
 
 @program(matrix, lambda t, done: [t.size(), t.tolist()])
@@ -319,6 +326,37 @@ def same_elements(t, done):
 def tensor_resize(t):
     t.resize_(2, 2, 1, 1)
     t.resize_(4)
+
+
+def leading_elements(t, done):
+    assert t.storage().tolist()[:4] == [1, 2, 3, 4] and t.size() == ((100,) if done else (2, 2))
+
+
+@program(matrix, leading_elements)
+def tensor_grow(t):
+    view = t[1]
+    view.numpy()
+    t.resize_(100)
+
+
+def storage_unchanged(s, done):
+    assert s.tolist() == [1, 2, 3, 4, 5]
+
+
+@program(lambda: FloatStorage([1, 2, 3, 4, 5]), storage_unchanged)
+def storage_methods(s):
+    s.type("torch.DoubleStorage")
+    copy.deepcopy(s)
+    s.new(s, 1, 2)
+    s._move_into(bytearray(1000))
+
+
+@program(matrix, matrix_unchanged)
+def tensor_accumulate(t):
+    t.index(0)
+    t._check_advanced_indexing([0, 1])
+    t._advanced_index_select(([0, 1], [0, 1]))
+    t.clone()._advanced_index_add([0, 0], FloatTensor(2, 2))
 
 
 @program(matrix, matrix_unchanged)
