@@ -63,8 +63,14 @@ def _filled(new: Any, value: float) -> Any:
 
 
 def _of(values: np.ndarray, out: Any) -> Any:
-    out = _C._sized(values.shape, out)
-    return out.copy_(_C.from_numpy(values.astype(out.dtype)))
+    return _C._sized(values.shape, out).copy_(values)
+
+
+def _steps(start: float, step: float, count: int, out: Any) -> Any:
+    values: Any = np.arange(count)
+    if step != 1:
+        values = values * step
+    return _of(values + start if start else values, out)
 
 
 def zeros(*sizes: Any, out: Any = None) -> Any:
@@ -107,7 +113,7 @@ def arange(start: float, end: float | None = None, step: float = 1, out: Any = N
         start, end = 0, start
     if step == 0 or (end - start) / step < 0:
         raise RuntimeError(f"arange: the step {step} does not lead from {start} to {end}")
-    return _of(start + step * np.arange(math.ceil((end - start) / step)), out)
+    return _steps(start, step, math.ceil((end - start) / step), out)
 
 
 def range(start: float, end: float, step: float = 1, out: Any = None) -> Any:
@@ -119,7 +125,7 @@ def range(start: float, end: float, step: float = 1, out: Any = None) -> Any:
     )
     if step == 0 or (end - start) / step < 0:
         raise RuntimeError(f"range: the step {step} does not lead from {start} to {end}")
-    return _of(start + step * np.arange(math.floor((end - start) / step) + 1), out)
+    return _steps(start, step, math.floor((end - start) / step) + 1, out)
 
 
 def linspace(start: float, end: float, steps: int = 100, out: Any = None) -> Any:
