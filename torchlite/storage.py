@@ -6,6 +6,7 @@ Importing this module adds them to all storage classes.
 from __future__ import annotations
 
 import importlib
+import operator
 import sys
 from typing import Any
 
@@ -75,6 +76,18 @@ def __deepcopy__(self: Any, memo: dict) -> Any:
 
 # ---- memory of others ------------------------------------------------------------------------------------------------
 
+
+
+def _count(function: str, name: str, value: Any) -> int:
+    """`value` as a number of elements or bytes."""
+    if not hasattr(type(value), "__index__"):
+        raise TypeError(f"{function}: {name} must be an int, but got {value!r}")
+    n = operator.index(value)
+    if n < 0 or n >= 1 << 58:
+        raise ValueError(f"{function}: {name} must be at least 0 and less than 2**58, but got {n}")
+    return n
+
+
 _BYTE_ORDERS = {"native": "=", "little": "<", "big": ">"}
 
 
@@ -90,7 +103,11 @@ def from_buffer(cls: Any, buffer: Any, byte_order: str = "", count: int = -1, of
         ValueError: another byte order, or bytes that are not there or no whole number of elements.
     """
     dtype = _vector(cls()).dtype
-    if byte_order not in _BYTE_ORDERS and (byte_order or dtype.itemsize > 1):
+    for name, value in (("count", count), ("offset", offset)):
+        if not hasattr(type(value), "__index__"):
+            raise TypeError(f"from_buffer: {name} must be an int, but got {value!r}")
+    count, offset = operator.index(count), operator.index(offset)
+    if not isinstance(byte_order, str) or byte_order not in _BYTE_ORDERS and (byte_order or dtype.itemsize > 1):
         raise ValueError(
             f"from_buffer: invalid byte_order {byte_order!r} (expected 'big', 'little', or 'native')"
         )
@@ -124,7 +141,7 @@ def from_file(cls: Any, filename: Any, shared: bool = False, size: int = 0) -> A
         size: number of elements; as many as the file holds by default.
 
     Raises:
-        ValueError: the file is too short for `size` and not shared.
+        ValueError: the file is too short for `size` and not shared, or `size` is negative.
     """
     import mmap
     import os
@@ -132,6 +149,7 @@ def from_file(cls: Any, filename: Any, shared: bool = False, size: int = 0) -> A
     from torchlite import _shared_memory
 
     item = cls().element_size()
+    size = _count("from_file", "size", size)
     fd = os.open(filename, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC if shared else os.O_RDONLY | os.O_CLOEXEC, 0o666)
     try:
         held = os.fstat(fd).st_size
@@ -189,7 +207,7 @@ def _new_shared(cls: Any, size: int) -> Any:
     """A storage of `size` elements, zeros, in memory that other processes can see."""
     from torchlite import _shared_memory
 
-    nbytes = size * cls().element_size()
+    nbytes = _count("_new_shared", "size", size) * cls().element_size()
     return cls._on_buffer(memoryview(_shared_memory.allocate(nbytes))[:nbytes])
 
 

@@ -172,7 +172,6 @@ PyObject* storage_resize(PyObject* o, PyObject* size) {
 PyObject* storage_move_into(PyObject* o, PyObject* buffer) {
   return guard([&]() -> PyObject* {
     if (as_storage(o)->device != kCPU) type_error("_move_into: the storage lies on a CUDA device");
-    wait_for_kernels();
     move_storage(as_storage(o), buffer);
     return new_ref(o);
   });
@@ -256,6 +255,8 @@ PyObject* storage_get_is_cuda(PyObject* o, void*) { return PyBool_FromLong(as_st
 PyObject* storage_get_readonly(PyObject* o, void*) { return PyBool_FromLong(as_storage(o)->readonly); }
 PyObject* storage_get_owner(PyObject* o, void*) {
   PyObject* owner = as_storage(o)->owner.get();
+  // A view of its own: whoever released the storage's would free the memory.
+  if (owner && PyMemoryView_Check(owner)) return PyMemoryView_FromObject(owner);
   return new_ref(owner ? owner : Py_None);
 }
 

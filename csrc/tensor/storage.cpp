@@ -9,6 +9,7 @@
 #include "tensor/python_tensor.h"
 #include "utils/errors.h"
 #include "utils/freelist.h"
+#include "utils/gil.h"
 #include "utils/live_objects.h"
 #include "utils/trashcan.h"
 
@@ -93,15 +94,22 @@ void resize_storage(Storage* self, int64_t nbytes) {
 
 void move_storage(Storage* self, PyObject* owner) {
   if (self->owner && is_storage(self->owner.get())) runtime_error("cannot move a part of a storage to other memory");
+  PyRef<> view = check(PyMemoryView_FromObject(owner));  // may run Python code, so it comes before any look at `self`
+  Py_buffer* buffer = PyMemoryView_GET_BUFFER(view.get());
+  wait_for_kernels();
   if (memory_is_held(self))
     runtime_error("cannot move a storage of %lld bytes to other memory: arrays or buffers use its memory",
                   static_cast<long long>(self->nbytes));
-  PyRef<> view = check(PyMemoryView_FromObject(owner));
-  Py_buffer* buffer = PyMemoryView_GET_BUFFER(view.get());
-  if (buffer->readonly || buffer->len < self->capacity)
-    value_error("cannot move a storage of %lld bytes into %zd bytes of %s memory", static_cast<long long>(self->nbytes),
-                buffer->len, buffer->readonly ? "read-only" : "writable");
+  bool contiguous = PyBuffer_IsContiguous(buffer, 'C');
+  if (buffer->readonly || !contiguous || buffer->len < self->capacity)
+    value_error("cannot move a storage of %lld bytes into %zd bytes of %s%s memory",
+                static_cast<long long>(self->nbytes), buffer->len, contiguous ? "" : "non-contiguous ",
+                buffer->readonly ? "read-only" : "writable");
+  if (reinterpret_cast<uintptr_t>(buffer->buf) % static_cast<uintptr_t>(itemsize(self->dtype)))
+    value_error("cannot move a storage of %s into memory that is not aligned to %d bytes", info(self->dtype).name,
+                itemsize(self->dtype));
   replace_memory(self, static_cast<char*>(buffer->buf), buffer->len, std::move(view));
+  if (!PyObject_GC_IsTracked(self)) PyObject_GC_Track(self);
 }
 
 // ---- slots --------------------------------------------------------------------------------------------------------

@@ -188,6 +188,18 @@ for _name, _forward in WRONG.items():
     define_op(f"wrong_{_name}(Tensor self)", "Returns what it should not.", forward=_forward, types=like_first,
               method=False, function=False)
 
+
+
+def two_names(self):
+    result = self * 2
+    return result, result.view(-1)
+
+
+define_op("two_names(Tensor self)", "Results on one memory.", forward=two_names, types=lambda self: [self, self],
+          backward=lambda ctx, g, h: (g + h,), outputs=2, method=False)
+define_op("too_large(Tensor self)", "Its gradient has a dimension more.", forward=lambda self: self * 2,
+          types=like_first, backward=lambda ctx, g: (torchlite.stack([g, g]),), method=False)
+
 BAD_GRADIENTS = {
     "count": lambda ctx, g: (g, None, None),
     "tensor": lambda ctx, g: (g.data, None),
@@ -326,6 +338,18 @@ def test_a_result_is_never_the_memory_of_an_argument():
         result.fill_(-1)
         assert min(x.data) > 0
     x.add_(1)  # nothing shares its version
+
+
+def test_results_share_no_memory():
+    first, second = _C._ops.two_names(leaf(2))
+    second.data.zero_()
+    assert (first.data != 0).all()
+
+
+def test_a_gradient_is_summed_to_the_size_of_the_argument():
+    x = leaf(3)
+    _C._ops.too_large(x * 1).sum().backward()
+    assert x.grad.data.tolist() == [2, 2, 2]
 
 
 def test_a_row_without_backward_is_not_differentiable():
@@ -482,6 +506,8 @@ def test_a_context_ends_with_its_backward():
     ({"signature": "zeros(Tensor self)"}, "torchlite already has an attribute 'zeros'"),
     ({"signature": "jit(Tensor self)"}, "torchlite already has an attribute 'jit'"),
     ({"signature": "fresh(Tensor x)", "in_place": True, "method": False}, "needs a parameter called self"),
+    ({"in_place": True, "outputs": 2}, "an in-place form has one result"),
+    ({"in_place": True, "hidden_outputs": 1}, "an in-place form has one result"),
     ({"signature": "fresh(int dim, Tensor self)", "view": True}, "a view needs a tensor as its first parameter"),
     ({"outputs": 0}, "no results"),
     ({"outputs": 4, "hidden_outputs": 3}, "too many results"),

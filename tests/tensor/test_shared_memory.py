@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import warnings
+import weakref
 
 import numpy as np
 import pytest
@@ -75,6 +76,46 @@ def test_memory_that_others_hold_addresses_of_does_not_move(hold):
     assert t.tolist() == [1, 2, 3] and not t.is_shared()
     del other
     assert t.share_memory_().tolist() == [1, 2, 3]
+
+
+@pytest.mark.parametrize("memory, why", [
+    (bytes(64), "read-only"), (bytearray(3), "3 bytes"), (memoryview(bytearray(64))[::-1], "non-contiguous"),
+    (memoryview(bytearray(65))[1:], "not aligned"),
+])
+def test_elements_move_only_into_memory_that_takes_them(memory, why):
+    s = FloatStorage([1, 2, 3, 4, 5])
+    with pytest.raises(ValueError, match=f"cannot move a storage of .*{why}"):
+        s._move_into(memory)
+    assert s.tolist() == [1, 2, 3, 4, 5]
+
+
+def test_a_cycle_through_memory_that_a_storage_moved_to_is_collected():
+    class Memory(bytearray):
+        pass
+
+    memory = Memory(64)
+    s = FloatStorage(4)
+    s._move_into(memory)
+    memory.storage = s
+    seen = weakref.ref(memory)
+    del memory, s
+    gc.collect()
+    assert seen() is None
+
+
+def test_who_releases_the_owner_does_not_free_the_memory():
+    s = FloatStorage([1, 2, 3]).share_memory_()
+    s.owner.release()
+    assert s.tolist() == [1, 2, 3] and s.is_shared()
+
+
+@pytest.mark.parametrize("size, error", [(-1, ValueError), ("x", TypeError), (None, TypeError), (2**70, ValueError)])
+def test_a_size_that_is_none_is_named(size, error, tmp_path):
+    with pytest.raises(error, match="_new_shared: size must be"):
+        FloatStorage._new_shared(size)
+    with pytest.raises(error, match="from_file: size must be"):
+        FloatStorage.from_file(str(tmp_path / "f"), True, size)
+    assert not (tmp_path / "f").exists()
 
 
 def test_a_part_of_a_storage_does_not_move_by_itself():

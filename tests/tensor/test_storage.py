@@ -152,6 +152,7 @@ def test_from_buffer_of_floats_and_of_bytes():
 
 @pytest.mark.parametrize("arguments, message", [
     ({}, "invalid byte_order '' \\(expected 'big', 'little', or 'native'\\)"),
+    ({"byte_order": []}, "invalid byte_order"),
     ({"byte_order": "middle"}, "invalid byte_order 'middle'"),
     ({"byte_order": "native", "offset": 7}, r"no greater than buffer length \(6\), but got 7"),
     ({"byte_order": "native", "offset": -1}, "offset must be non-negative"),
@@ -161,6 +162,11 @@ def test_from_buffer_of_floats_and_of_bytes():
 def test_from_buffer_refuses_what_is_not_there(arguments, message):
     with pytest.raises(ValueError, match="from_buffer: .*" + message):
         torchlite.ShortStorage.from_buffer(NUMBERS.tobytes(), **arguments)
+
+
+def test_from_buffer_names_what_is_no_number():
+    with pytest.raises(TypeError, match="from_buffer: offset must be an int, but got 'x'"):
+        FloatStorage.from_buffer(b"abcd", "native", 1, "x")
 
 
 def test_text():

@@ -102,6 +102,8 @@ void check_row(const Op& op, const Row& row) {
   bool has_self = op.self_index >= 0 && op.params[static_cast<size_t>(op.self_index)].kind == Kind::Tensor;
   if ((row.flags & (kInPlace | kInPlaceOnly)) && op.self_index < 0)
     bad_row(row, "an in-place form needs a parameter called self");
+  if ((row.flags & (kInPlace | kInPlaceOnly)) && row.outputs + row.hidden_outputs > 1)
+    bad_row(row, "an in-place form has one result, which is in self, and no hidden ones");
   if ((row.flags & kReduceToNumber) && !has_self) bad_row(row, "a reduction needs a tensor called self");
   if ((row.flags & kView) && (op.params.empty() || op.params[0].kind != Kind::Tensor))
     bad_row(row, "a view needs a tensor as its first parameter");

@@ -67,9 +67,14 @@ Outputs python_forward(Call& c) {
     if (k > 0 && k < row.outputs && !out.v[k - 1])
       runtime_error("%s: forward returned None as result %zd, but a later result is none", c.name(), k - 1);
     PyRef<Tensor> t = read_result(c, value, static_cast<int>(k));
-    // Two results are never one tensor object.
-    for (Py_ssize_t earlier = 0; earlier < k; ++earlier)
-      if (out.v[earlier].get() == t.get()) t = clone(t.get());
+    // Results do not share memory, since an in-place write to one would change the other under its version, and of
+    // views, which all share it, no two are one tensor object.
+    for (Py_ssize_t earlier = 0; earlier < k; ++earlier) {
+      Tensor* other = out.v[earlier].get();
+      if (!other) continue;
+      if (!(row.flags & kView) && other->storage.get() == t->storage.get()) t = clone(t.get());
+      if (other == t.get()) t = alias(t.get());
+    }
     out.v[k] = std::move(t);
   }
   return out;
@@ -288,7 +293,12 @@ void set_gradient(Backward& b, int i, int k, PyObject* value) {
   if (!reducible(t->sizes(), wanted.sizes))
     runtime_error("%s: the gradient of argument '%s' has size %s, but the argument has size %s", op.name.c_str(),
                   parameter, format_dims(t->sizes()).c_str(), format_dims(wanted.sizes).c_str());
-  if (t->dtype != wanted.dtype)
+  if (!(t->sizes() == Dims(wanted.sizes))) {
+    bool same_count = t->numel == Dims(wanted.sizes).product();
+    Value v(std::move(g));
+    g = (same_count ? call<"reshape">(v, wanted.sizes) : call<"sum_to">(v, wanted.sizes)).take<Variable>();
+  }
+  if (g->data->dtype != wanted.dtype)
     g = call<"cast">(Value(std::move(g)), static_cast<int64_t>(wanted.dtype)).take<Variable>();
   if (!b.recording() && !g->is_volatile) g = new_volatile(alias(g->data.get()));
   b.set_element(i, k, Value(std::move(g)));
