@@ -139,8 +139,8 @@ void resize(Tensor* t, Dims sizes) {
   auto bytes = [&] { return (t->offset + shape->numel) * itemsize(t->dtype); };
   if (bytes() > t->storage->nbytes) {
     wait_for_kernels();  // other threads may have changed the tensor meanwhile
-    PyRef<Storage> storage = t->storage.copy();
-    if (bytes() > storage->nbytes) resize_storage(storage.get(), bytes());
+    drop_array(t);
+    if (bytes() > t->storage->nbytes) resize_storage(t->storage.get(), bytes());
   }
   repoint(t, t->storage.copy(), shape->sizes(), shape->strides(), t->offset);
 }
