@@ -194,8 +194,13 @@ def share_memory_(self: Any) -> Any:
     memory is freed when the last of them has dropped it. A shared storage cannot grow.
 
     Raises:
-        RuntimeError: arrays or buffers use the memory, or the storage is a part of another.
+        RuntimeError: arrays or buffers use the memory, the storage is a part of another, or lies on a CUDA device.
     """
+    if self.is_cuda:
+        raise RuntimeError(
+            f"share_memory_: a {self.type()} lies on a CUDA device, whose memory other processes cannot see; "
+            "use cpu() first"
+        )
     if not is_shared(self):
         from torchlite import _shared_memory
 

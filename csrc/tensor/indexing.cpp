@@ -309,10 +309,21 @@ void assign_index(Tensor* t, PyObject* key, PyObject* value) {
 
 void add_at(Tensor* t, PyObject* key, Tensor* part) {
   static PyObject* at = check(PyObject_GetAttrString(numpy_function("add"), "at")).release();
-  if (t->dtype == DType::Half) {  // sums of many small terms
-    PyRef<Tensor> wide = to_dtype(t, DType::Float), wide_part = to_dtype(part, DType::Float);
+  bool on_device = t->device() != kCPU;
+  DType wide_type = t->dtype;
+  if (t->dtype == DType::Half) wide_type = DType::Float;                 // sums of many small terms
+  else if (on_device && itemsize(t->dtype) < 4) wide_type = DType::Int;  // narrower types have no atomic addition
+  if (wide_type != t->dtype) {
+    PyRef<Tensor> wide = to_dtype(t, wide_type), wide_part = to_dtype(part, wide_type);
     add_at(wide.get(), key, wide_part.get());
     return copy_into(t, wide.get());
+  }
+  if (on_device) {
+    DeviceScope scope(t->device());
+    PyRef<> cupy = check(PyImport_ImportModule("cupy"));
+    PyRef<> add = check(PyObject_GetAttrString(cupy.get(), "add"));
+    check(PyObject_CallMethod(add.get(), "at", "OOO", cuda->array(t), key, cuda->array(part)));
+    return;
   }
   check(PyObject_CallFunctionObjArgs(at, numpy_view(t), key, numpy_view(part), nullptr));
 }

@@ -1,4 +1,5 @@
 // The methods beside t[key] that the era's autograd layer reads and writes parts of tensors with.
+#include "tensor/cuda.h"
 #include "tensor/index_key.h"
 #include "tensor/indexing.h"
 #include "tensor/python_tensor.h"
@@ -57,12 +58,14 @@ PyObject* tensor_advanced_index_add(PyObject* o, PyObject* args) {
     if (!is_tensor(source_object))
       type_error("_advanced_index_add: expected a tensor, but got %.100s", type_name(source_object));
     PyRef<Tensor> source = PyRef<Tensor>::borrow(as_tensor(source_object));
-    if (source->dtype != t->dtype)
-      type_error("_advanced_index_add: expected a %sTensor like self, but got %.100s", info(t->dtype).name,
-                 type_name(source_object));
+    if (source->dtype != t->dtype || source->device() != t->device())
+      type_error("_advanced_index_add: expected a %.100s like self, but got a %.100s",
+                 place_of(t->dtype, t->device()).c_str(), place_of(source->dtype, source->device()).c_str());
+    DeviceScope scope(t->device());
     // The key is read once: what it calls may change the tensor, or give another answer the next time.
-    PyRef<> resolved = numpy_key(key, t->ndim);
-    PyRef<Tensor> part = selected(t, resolved.get());
+    PyRef<> resolved = numpy_key(key, t->ndim, t->device());
+    PyRef<Tensor> part = t->device() == kCPU ? selected(t, resolved.get())
+                                             : cuda->tensor(check(PyObject_GetItem(cuda->array(t), resolved.get())));
     if (source->numel != part->numel)
       runtime_error("_advanced_index_add: expected a source of as many elements as are indexed, %lld, but got %lld",
                     static_cast<long long>(part->numel), static_cast<long long>(source->numel));

@@ -55,3 +55,24 @@ def test_the_default_class_can_be_on_a_device(factory):
         assert torchlite.arange(0, 3).cpu().tolist() == [0, 1, 2]
     finally:
         torchlite.set_default_tensor_type("torch.FloatTensor")
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int64, np.uint8])
+def test_the_methods_of_the_eras_autograd_layer(dtype):
+    a = np.arange(6, dtype=dtype).reshape(2, 3)
+    t = tensor(a)
+    assert t.index((0, 1)).cpu().tolist() == [1] and t._check_advanced_indexing([0])
+    assert t._advanced_index_select([1]).cpu().tolist() == [3, 4, 5]
+    assert t._advanced_index_add([0, 0], tensor(np.ones((2, 3), dtype))) is t
+    assert t.cpu().tolist() == [[2, 3, 4], [3, 4, 5]]
+    t._set_index((1, slice(1, 3)), 9)
+    assert t.cpu().tolist() == [[2, 3, 4], [3, 9, 9]]
+    with pytest.raises(TypeError, match="like self, but got a torchlite"):
+        t._advanced_index_add([0], torchlite.from_numpy(a[:1]))
+
+
+def test_memory_on_a_device_is_not_shared():
+    t = tensor(np.zeros(2))
+    with pytest.raises(RuntimeError, match="share_memory_: a torchlite.cuda.DoubleStorage lies on a CUDA device"):
+        t.share_memory_()
+    assert not t.is_shared()

@@ -182,7 +182,7 @@ def test_advanced_add_accumulates_repeated_positions_in_every_type(kind):
 
 def test_advanced_add_refuses_another_type_number_of_elements_or_read_only_memory():
     t = FloatTensor(3).zero_()
-    with pytest.raises(TypeError, match="expected a FloatTensor like self, but got .*DoubleTensor"):
+    with pytest.raises(TypeError, match="expected a torchlite.FloatTensor .* like self, but got a torchlite.Double"):
         t._advanced_index_add([0], DoubleTensor(1))
     with pytest.raises(RuntimeError, match="as many elements as are indexed, 2, but got 1"):
         t._advanced_index_add([0, 0], FloatTensor(1))
