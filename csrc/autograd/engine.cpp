@@ -15,6 +15,7 @@
 
 #include "autograd/hooks.h"
 #include "autograd/functions/accumulate_grad.h"
+#include "autograd/places.h"
 #include "autograd/ops/op.h"
 #include "autograd/ops/sparse.h"
 #include "autograd/stochastic.h"
@@ -130,6 +131,7 @@ class Run {
   void capture(Slot slot, const Gradients& grads);
   void run_callbacks();
 
+  RunPlaces places_;
   uint32_t id_;
   bool keep_graph_, only_captures_;
   bool any_stochastic_ = false;
@@ -273,6 +275,8 @@ void Run::run_task(Slot slot) {
     grads.resize(1);
     grads[0] = std::move(task.single);
   }
+  DeviceScope here(place_of_gradients(grads));
+  places_.before(node.get());
   if (node->extra && !node->extra->pre_hooks.empty()) run_pre_hooks(node.get(), grads);
   bool is_accumulator = Py_TYPE(node.get()) == &AccumulateGrad_Type;
   if (task.captured) {

@@ -51,6 +51,7 @@ int node_tp_traverse(PyObject* o, visitproc visit, void* arg) {
   if (self->extra) {
     for (const NodeExtra::PreHook& h : self->extra->pre_hooks) Py_VISIT(h.dict.get());
     Py_VISIT(self->extra->post_hooks.get());
+    Py_VISIT(self->extra->stream.get());
     for (const PyRef<Node>& f : self->extra->stochastic_inputs) Py_VISIT(f.object());
   }
   return self->node_class()->traverse(self, visit, arg);

@@ -43,6 +43,7 @@ struct NodeExtra {
   };
   std::vector<PreHook> pre_hooks;
   PyRef<> post_hooks;  // dict of register_hook
+  PyRef<> stream;      // Note [Streams]; empty: the default one
   std::vector<OutputInfo> outputs;
   // Sizes and type of the inputs that the result does not have itself (broadcast, reshaped, cast).
   std::vector<std::unique_ptr<OutputInfo>> inputs;

@@ -35,6 +35,10 @@ std::vector<Root> parse_roots(const Arguments& a) {
       if (!(x->sizes() == y->sizes()))
         runtime_error("element %zd of gradients tuple has size %s, but the corresponding Variable has size %s", i,
                       format_dims(y->sizes()).c_str(), format_dims(x->sizes()).c_str());
+      if (x->dtype == y->dtype && x->device() != y->device() && x->device() != kCPU && y->device() != kCPU)
+        runtime_error(
+            "element %zd of gradients tuple has data on device %d, but the corresponding Variable is on device %d", i,
+            y->device(), x->device());
       if (x->dtype != y->dtype || x->device() != y->device())
         runtime_error("element %zd of gradients tuple has data of type %s, but the corresponding Variable has type %s",
                       i, type_name(gradient->data.object()), type_name(v->data.object()));

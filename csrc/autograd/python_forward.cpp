@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "autograd/observer.h"
+#include "autograd/places.h"
 #include "autograd/python_function.h"
 #include "autograd/stochastic.h"
 #include "utils/numpy_api.h"
@@ -181,6 +182,7 @@ void ForwardCall::unpack(PyObject* const* args, Py_ssize_t n, PyObject** tensors
       for (const Input& in : inputs_) keep_stochastic_input(self_, in.variable);
     if (executable)
       for (size_t i = 0; i < inputs_.size(); ++i) connect(self_, static_cast<int>(i), inputs_[i].variable);
+    if (executable && cuda) note_stream(self_);
   } catch (...) {
     fail();
     throw;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "tensor/cuda.h"
+#include "tensor/exports.h"
 #include "tensor/python_tensor.h"
 #include "utils/errors.h"
 #include "utils/numpy_api.h"
@@ -75,7 +76,9 @@ class Bridge final : public Cuda {
         copy_(dotted(memory, {"copy"})),
         number_(dotted(memory, {"number"})),
         astype_(dotted(memory, {"as_described"})),
-        wait_(dotted(memory, {"wait"})) {
+        wait_(dotted(memory, {"wait"})),
+        state_(dotted(memory, {"state"})),
+        restore_(dotted(memory, {"restore"})) {
     if (!PyType_Check(array_type_.get())) type_error("cupy.ndarray is no type");
     PyRef<> count = check(PyObject_CallNoArgs(dotted(cupy, {"cuda", "runtime", "getDeviceCount"}).get()));
     single_device_ = integer(count.get()) <= 1;
@@ -88,7 +91,7 @@ class Bridge final : public Cuda {
   PyRef<> as_array(PyObject* o) override { return call(as_array_.get(), o); }
 
   PyObject* array(Tensor* t) override {
-    if (!t->array) t->array = view(t);
+    if (!t->array) cache_array(t, view(t));
     return t->array.get();
   }
 
@@ -150,7 +153,8 @@ class Bridge final : public Cuda {
       t = new_tensor_on(std::move(storage), dtype, sizes, strides, -low / item);
     }
     // A bool array is no array of the tensor's element type.
-    if (reinterpret_cast<PyArray_Descr*>(descr.get())->type_num == info(dtype).numpy_type) t->array = std::move(array);
+    if (reinterpret_cast<PyArray_Descr*>(descr.get())->type_num == info(dtype).numpy_type)
+      cache_array(t.get(), std::move(array));
     return t;
   }
 
@@ -183,9 +187,6 @@ class Bridge final : public Cuda {
   }
 
   void resize(Storage* storage, int64_t nbytes) override {
-    if (Py_REFCNT(storage) > 1)
-      runtime_error("cannot resize a storage of %lld bytes to %lld: it is in use by other views",
-                    static_cast<long long>(storage->nbytes), static_cast<long long>(nbytes));
     int64_t size = nbytes / itemsize(storage->dtype), one = 1, old_size = storage->size();
     PyRef<Tensor> larger = empty(storage->dtype, {&size, 1}, storage->device);
     PyRef<Storage> block = larger->storage.copy();
@@ -196,7 +197,9 @@ class Bridge final : public Cuda {
     }
     storage->data = block->data;
     storage->nbytes = storage->capacity = block->nbytes;
-    storage->owner = block->owner.copy();
+    // Arrays on the former memory, which others may have, keep it by way of this storage.
+    storage->owner = check(PyTuple_Pack(2, block->owner.get(), storage->owner.get()));
+    while (storage->cached) drop_array(storage->cached);
   }
 
   Device current_device() override {
@@ -219,9 +222,12 @@ class Bridge final : public Cuda {
     call(wait_.get(), stream, now.get());
   }
 
+  PyRef<> state() override { return check(PyObject_CallNoArgs(state_.get())); }
+  void restore(PyObject* state) override { call(restore_.get(), state); }
+
  private:
   PyRef<> array_type_, unowned_, pointer_, get_device_, set_device_, get_stream_, as_array_;
-  PyRef<> empty_, fill_, copy_, number_, astype_, wait_;  // of torchlite.cuda._memory
+  PyRef<> empty_, fill_, copy_, number_, astype_, wait_, state_, restore_;  // of torchlite.cuda._memory
   bool single_device_;
 };
 

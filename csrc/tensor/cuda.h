@@ -47,9 +47,13 @@ class Cuda {
   // ---- streams ----------------------------------------------------------------------------------------------------
   // The stream that is current on this thread, or nothing for the default one.
   virtual PyRef<> stream() = 0;
-  // What is launched on the current stream from now on comes after what `stream` holds now, or the other way round.
+  // What is launched on the current stream from now on comes after what `stream` (None: the default one) holds now, or
+  // the other way round.
   virtual void wait_for(PyObject* stream) = 0;
   virtual void let_wait(PyObject* stream) = 0;
+  // The current device and its stream, and making them current again.
+  virtual PyRef<> state() = 0;
+  virtual void restore(PyObject* state) = 0;
 };
 
 extern Cuda* cuda;

@@ -42,10 +42,8 @@ void cache_array(Tensor* t, PyRef<> array) {
 
 void drop_array(Tensor* t) {
   if (!t->array) return;
-  if (t->device() == kCPU) {
-    (t->previous_cached ? t->previous_cached->next_cached : t->storage->cached) = t->next_cached;
-    if (t->next_cached) t->next_cached->previous_cached = t->previous_cached;
-  }
+  (t->previous_cached ? t->previous_cached->next_cached : t->storage->cached) = t->next_cached;
+  if (t->next_cached) t->next_cached->previous_cached = t->previous_cached;
   t->array.reset();
 }
 

@@ -24,4 +24,3 @@ def lib(installed):
     yield installed
     installed.set_device(0)
     installed.local.streams.clear()
-    del installed.streams[len(installed.null):]

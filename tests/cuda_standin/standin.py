@@ -48,11 +48,19 @@ class Stream:
         # How far this stream and those that it waited for have come.
         self.clock: dict[tuple[int, int], int] = {}
         self.previous: list[Stream] = []
-        library.streams.append(self)
+        library.streams.add(self)
 
     @property
     def key(self) -> tuple[int, int]:
         return self.device_id, self.ptr
+
+    def __del__(self) -> None:
+        # CUDA finishes the work of a stream that is destroyed; here all of it is done.
+        for stream in list(self.library.streams):
+            stream.clock.pop(self.key, None)
+        for block in list(self.library.blocks.values()):
+            block.writes.pop(self.key, None)
+            block.reads.pop(self.key, None)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Stream) and self.key == other.key
@@ -91,7 +99,7 @@ class Stream:
 
     def begin_work(self) -> int:
         """A new step of this stream. The default stream and blocking ones come after each other."""
-        for other in self.library.streams:
+        for other in list(self.library.streams):
             blocking = not (self.non_blocking or other.non_blocking)
             if other.device_id == self.device_id and other is not self and blocking:
                 if self.ptr == 0 or other.ptr == 0:
@@ -352,7 +360,7 @@ class Library:
         self.next_pointer = 0
         self.blocks: weakref.WeakValueDictionary[int, Memory] = weakref.WeakValueDictionary()
         self.used = [0] * devices
-        self.streams: list[Stream] = []
+        self.streams: weakref.WeakSet[Stream] = weakref.WeakSet()
         self.names: set[str] = set()  # of the module's functions and array methods that were used
         self.ndarray = type("ndarray", (ndarray,), {"library": self})
         self.null = [self._null(d) for d in range(devices)]
@@ -533,9 +541,6 @@ def make(devices: int = 2) -> types.ModuleType:
     )
     library.pool = pool  # type: ignore[attr-defined]
 
-    def stream_type(null: bool = False, non_blocking: bool = False, ptds: bool = False, priority: Any = None) -> Stream:
-        return Stream(library, null, non_blocking)
-
     class PinnedMemoryPointer:
         def __init__(self, size: int) -> None:
             self.buffer = bytearray(size)
@@ -546,10 +551,14 @@ def make(devices: int = 2) -> types.ModuleType:
     cuda = types.SimpleNamespace(
         runtime=runtime, UnownedMemory=lambda *a: UnownedMemory(library, *a), MemoryPointer=MemoryPointer,
         Device=lambda device=None: Device(library, device), get_current_stream=library.current_stream,
-        Stream=stream_type, Event=lambda *a, **k: Event(library, *a, **k), get_elapsed_time=lambda a, b: 1.0,
+        Event=lambda *a, **k: Event(library, *a, **k), get_elapsed_time=lambda a, b: 1.0,
         is_available=lambda: True,
         alloc_pinned_memory=lambda size: memoryview(bytearray(size)),
     )
+    meta = type("StreamType", (type,), {"null": property(lambda cls: library.null[library.current_device()])})
+    cuda.Stream = meta("Stream", (Stream,), {
+        "__init__": lambda self, null=False, non_blocking=False, ptds=False, priority=None: Stream.__init__(
+            self, library, null, non_blocking)})
     cuda.UnownedMemory = type("UnownedMemory", (UnownedMemory,), {
         "__init__": lambda self, *a: UnownedMemory.__init__(self, library, *a)})
     stride_tricks = types.SimpleNamespace(

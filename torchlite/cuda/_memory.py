@@ -39,8 +39,22 @@ def as_described(array: Any, dtype: Any) -> Any:
 
 
 def wait(stream: Any, other: Any) -> None:
-    """Lets ``stream`` wait for what ``other`` holds now."""
-    stream.wait_event(other.record())
+    """Lets ``stream`` wait for what ``other`` holds now; None is the default stream of the current device."""
+    null = _library.connect().cuda.Stream.null
+    (null if stream is None else stream).wait_event((null if other is None else other).record())
+
+
+def state() -> tuple[int, Any]:
+    """The current device and its current stream."""
+    cuda = _library.connect().cuda
+    return cuda.runtime.getDevice(), cuda.get_current_stream()
+
+
+def restore(former: tuple[int, Any]) -> None:
+    """Makes a :func:`state` current again."""
+    device, stream = former
+    _library.connect().cuda.runtime.setDevice(device)
+    stream.use()
 
 
 def copy(dst: Any, src: Any, stream: Any = None) -> None:

@@ -3,6 +3,7 @@
 
 #include "autograd/observer.h"
 #include "autograd/ops/op_node.h"
+#include "autograd/places.h"
 #include "autograd/ops/sparse.h"
 #include "autograd/stochastic.h"
 
@@ -163,6 +164,8 @@ HOT PyRef<OpNode> record(const Op& op, PyObject* const* args, const Scan& s, con
     const Tensor* t = v->data.get();
     if (keep_sizes || t->dtype != result->dtype || !(t->sizes() == result->sizes())) keep_info(node.get(), edge, t);
   });
+  if (cuda) [[unlikely]]
+    note_stream(node.get());
   return node;
 }
 
