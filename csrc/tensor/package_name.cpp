@@ -1,4 +1,7 @@
 // The name of the package that the classes of data belong to. "torchlite", unless the package stands in for another.
+//
+// These classes have a metaclass of their own for one purpose: their `__module__` can be assigned, although they are
+// static types, so that `type()` and reprs say what a program calls the package. Everything else about them is fixed.
 #include <cstring>
 #include <unordered_set>
 
@@ -22,7 +25,34 @@ void rename(PyTypeObject* type, const std::string& package) {
   PyType_Modified(type);
 }
 
+int data_class_tp_setattro(PyObject* cls, PyObject* name, PyObject* value) {
+  auto* type = reinterpret_cast<PyTypeObject*>(cls);
+  bool is_module = PyUnicode_Check(name) && PyUnicode_CompareWithASCIIString(name, "__module__") == 0;
+  if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) || !is_module) return PyType_Type.tp_setattro(cls, name, value);
+  return guard(-1, [&] {
+    if (!value || !PyUnicode_Check(value))
+      type_error("%s.__module__ must be a str, not %.100s", type->tp_name, value ? type_name(value) : "nothing");
+    const char* module = PyUnicode_AsUTF8(value);
+    if (!module) throw PyError();
+    type->tp_name = keep(std::string(module) + strrchr(type->tp_name, '.'));
+    PyType_Modified(type);
+    return 0;
+  });
+}
+
 }  // namespace
+
+PyTypeObject DataClass_Type = {
+    .ob_base = PyVarObject_HEAD_INIT(nullptr, 0).tp_name = "torchlite._C._DataClass",
+    .tp_setattro = data_class_tp_setattro,
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
+    .tp_doc = "Class of the classes of tensors and storages and of Size.",
+};
+
+void init_data_class() {
+  DataClass_Type.tp_base = &PyType_Type;
+  check(PyType_Ready(&DataClass_Type));
+}
 
 PyObject* set_package_name(PyObject*, PyObject* name) {
   return guard([&]() -> PyObject* {

@@ -103,7 +103,7 @@ PyMethodDef size_methods[] = {
 }  // namespace
 
 PyTypeObject Size_Type = {
-    .ob_base = PyVarObject_HEAD_INIT(nullptr, 0).tp_name = "torchlite.Size",
+    .ob_base = PyVarObject_HEAD_INIT(&DataClass_Type, 0).tp_name = "torchlite.Size",
     .tp_basicsize = offsetof(PyTupleObject, ob_item),
     .tp_itemsize = sizeof(PyObject*),
     .tp_repr = size_tp_repr,

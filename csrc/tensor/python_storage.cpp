@@ -320,6 +320,7 @@ PyTypeObject StorageTypes[2 * kDTypes];
 
 void init_storage(PyObject* module) {
   static std::string names[2 * kDTypes];
+  init_data_class();
   check(PyType_Ready(&StorageBase_Type));
   check(PyModule_AddType(module, &StorageBase_Type));
   PyRef<> classes = check(PySet_New(nullptr));
@@ -328,7 +329,7 @@ void init_storage(PyObject* module) {
     bool on_cuda = i >= kDTypes;
     names[i] = std::string(on_cuda ? "torchlite.cuda." : "torchlite.") + kDTypeInfo[i % kDTypes].name + "Storage";
     StorageTypes[i] = PyTypeObject{
-        .ob_base = PyVarObject_HEAD_INIT(nullptr, 0).tp_name = names[i].c_str(),
+        .ob_base = PyVarObject_HEAD_INIT(&DataClass_Type, 0).tp_name = names[i].c_str(),
         .tp_basicsize = sizeof(Storage),
         .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
         .tp_doc = "A typed block of memory.",

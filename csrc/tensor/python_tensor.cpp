@@ -459,7 +459,7 @@ void init_tensor(PyObject* module) {
               " elements. Sizes give uninitialised memory, a sequence is copied, an ndarray of "
               "this dtype shares its memory, a tensor of this class is aliased.";
     TensorTypes[i] = PyTypeObject{
-        .ob_base = PyVarObject_HEAD_INIT(nullptr, 0).tp_name = names[i].c_str(),
+        .ob_base = PyVarObject_HEAD_INIT(&DataClass_Type, 0).tp_name = names[i].c_str(),
         .tp_basicsize = sizeof(Tensor),
         .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
         .tp_doc = docs[i].c_str(),

@@ -34,6 +34,9 @@ struct Storage : PyObject {
 
 // `_StorageBase`, and its subclass for each element type: FloatStorage ...
 extern PyTypeObject StorageBase_Type;
+// Metaclass of the classes of data (package_name.cpp).
+extern PyTypeObject DataClass_Type;
+void init_data_class();
 extern PyTypeObject StorageTypes[2 * kDTypes];  // on the host, then on CUDA devices
 
 inline bool is_storage(PyObject* o) { return PyObject_TypeCheck(o, &StorageBase_Type); }

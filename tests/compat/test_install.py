@@ -269,3 +269,23 @@ def test_set_default_tensor_type_takes_the_name():
         torch.set_default_tensor_type('torch.DoubleTensor')
         assert torch.Tensor is torch.DoubleTensor and torch.ones(2).type() == 'torch.DoubleTensor'
     """)
+
+
+@pytest.mark.parametrize("name", ["FloatTensor", "FloatStorage", "Size"])
+def test_a_program_may_assign_the_module_of_a_class(name):
+    done = python("-c", f"""if True:
+        import torchlite
+        cls = torchlite.{name}
+        cls.__module__ = "other.package"
+        instance = cls([1]) if cls is torchlite.Size else cls(1)
+        print(cls.__module__, repr(cls), repr(instance) if cls is torchlite.Size else instance.type())
+        for assign in (lambda: setattr(cls, "__module__", 3), lambda: delattr(cls, "__module__"),
+                       lambda: setattr(cls, "attribute", 1)):
+            try:
+                assign()
+            except TypeError as e:
+                print(e)
+    """)
+    first, *errors = done.stdout.strip().split("\n")
+    assert first.startswith(f"other.package <class 'other.package.{name}'> other.package.{name}")
+    assert len(errors) == 3 and all("other.package" in e or "immutable" in e for e in errors)
