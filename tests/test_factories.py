@@ -223,3 +223,51 @@ def test_read_only_memory_is_not_filled():
     a.flags.writeable = False
     with pytest.raises(RuntimeError, match="read-only"):
         torchlite.from_numpy(a).uniform_()
+
+
+def read_only():
+    a = np.zeros(2, np.float32)
+    a.flags.writeable = False
+    return torchlite.from_numpy(a)
+
+
+# Calls that refuse `out`, or a value or parameter that does not fit it.
+REFUSED_OUT = {
+    "zeros": lambda: (torchlite.zeros, (5,), read_only()),
+    "rand": lambda: (torchlite.rand, (5,), read_only()),
+    "zeros_like": lambda: (torchlite.zeros_like, (torchlite.ones(5),), read_only()),
+    "randperm": lambda: (torchlite.randperm, (5,), read_only()),
+    "bernoulli": lambda: (torchlite.bernoulli, (torchlite.ones(5),), read_only()),
+    "normal": lambda: (torchlite.normal, (torchlite.ones(5),), read_only()),
+    "multinomial": lambda: (torchlite.multinomial, (torchlite.ones(5), 3), torchlite.FloatTensor([1, 2])),
+    "probabilities": lambda: (torchlite.bernoulli, (torchlite.ones(5) * 2,), torchlite.FloatTensor([1, 2])),
+    "integers": lambda: (torchlite.randn, (5,), torchlite.LongTensor([1, 2])),
+    "a text": lambda: (torchlite.full, ((5,), "x"), torchlite.LongTensor([1, 2])),
+}
+
+
+@pytest.mark.parametrize("make", REFUSED_OUT.values(), ids=REFUSED_OUT)
+def test_an_out_that_is_refused_stays_as_it_was(make):
+    function, args, out = make()
+    before = out.tolist()
+    with pytest.raises((TypeError, RuntimeError)):
+        function(*args, out=out)
+    assert out.tolist() == before
+
+
+@pytest.mark.parametrize("function, args", [
+    (torchlite.zeros_like, (torchlite.ones(5),)), (torchlite.randperm, (5,)),
+    (torchlite.bernoulli, (torchlite.ones(5),)),
+    (torchlite.normal, (torchlite.ones(5),)), (torchlite.multinomial, (torchlite.ones(5), 3)), (torchlite.zeros, (3,)),
+])
+def test_an_out_that_is_no_tensor_is_named(function, args):
+    with pytest.raises(TypeError, match="out'? (has to|must) be a .*ensor"):
+        function(*args, out=[1])
+
+
+@pytest.mark.parametrize("call", [
+    lambda: torchlite.zeros(2**64), lambda: torchlite.ones(2).view(2**64), lambda: torchlite.ones(2).sum(2**64),
+])
+def test_a_number_beyond_64_bits_is_told(call):
+    with pytest.raises(OverflowError, match=str(2**64)):
+        call()

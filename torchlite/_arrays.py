@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy
 
+from torchlite import _C
+
 
 def array(tensor: Any) -> Any:
     """The array on the tensor's memory: writes are seen on both sides."""
@@ -19,3 +21,22 @@ def module_of(array: Any) -> Any:
     import cupy  # type: ignore[import-not-found, import-untyped, unused-ignore]
 
     return cupy
+
+
+def require_tensor(function: str, name: str, obj: Any) -> None:
+    """Raises TypeError unless an argument is a tensor."""
+    if not isinstance(obj, _C._TensorBase):
+        raise TypeError(f"{function}: '{name}' must be a tensor, but is {type(obj).__name__}")
+
+
+def write_out(function: str, out: Any, result: Any) -> Any:
+    """The result of a function: itself, or `out`, if that is a tensor, resized to it and with its values.
+
+    Nothing has happened to `out` where it is refused: TypeError if it is no tensor, RuntimeError if read-only.
+    """
+    if out is None:
+        return result
+    require_tensor(function, "out", out)
+    if out.readonly:
+        raise RuntimeError(f"{function}: 'out' of size {tuple(out.size())} is on read-only memory")
+    return out.resize_(result.size()).copy_(result)

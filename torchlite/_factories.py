@@ -14,6 +14,7 @@ import numpy as np
 
 import torchlite
 from torchlite import _C
+from torchlite._arrays import write_out
 from torchlite._utils import _import_dotted_name
 
 __all__ = [
@@ -48,18 +49,13 @@ def set_default_tensor_type(t: Any) -> None:
     torchlite.Storage = cls.storage_type()  # type: ignore[misc]
 
 
-def _like(input: Any, out: Any, function: str) -> Any:
-    """A tensor of the size and type of `input`, or `out` resized; for a Variable a Variable."""
+def _like(input: Any, out: Any, function: str, value: int) -> Any:
+    """A tensor of the size and type of `input`, or `out` resized, full of `value`; for a Variable a Variable."""
     if isinstance(input, _C._VariableBase):
-        return torchlite.Variable(_like(input.data, out, function))
+        return torchlite.Variable(_like(input.data, out, function, value))
     if not isinstance(input, _C._TensorBase):
         raise TypeError(f"{function}: expected a tensor or Variable, but got {type(input).__name__}")
-    return input.new(input.size()) if out is None else out.resize_as_(input)
-
-
-def _filled(new: Any, value: float) -> Any:
-    (new.data if isinstance(new, _C._VariableBase) else new).fill_(value)
-    return new
+    return write_out(function, out, input.new(input.size()).fill_(value))
 
 
 def _of(values: np.ndarray, out: Any) -> Any:
@@ -85,17 +81,19 @@ def ones(*sizes: Any, out: Any = None) -> Any:
 
 def full(size: Any, value: float, out: Any = None) -> Any:
     """A tensor of `size`, every element of it `value`."""
+    if isinstance(out, _C._TensorBase):
+        out.new(1).fill_(value)  # refuses the value while `out` is as it was
     return _C._sized((size,), out).fill_(value)
 
 
 def zeros_like(input: Any, out: Any = None) -> Any:
     """Zeros of the size and type of a tensor or Variable."""
-    return _filled(_like(input, out, "zeros_like"), 0)
+    return _like(input, out, "zeros_like", 0)
 
 
 def ones_like(input: Any, out: Any = None) -> Any:
     """Ones of the size and type of a tensor or Variable."""
-    return _filled(_like(input, out, "ones_like"), 1)
+    return _like(input, out, "ones_like", 1)
 
 
 def eye(n: int, m: int | None = None, out: Any = None) -> Any:
@@ -142,6 +140,8 @@ def _random(sizes: tuple, out: Any, generator: Any, fill: str) -> Any:
     if sizes and isinstance(sizes[0], _C.Generator):
         generator, *sizes = sizes  # type: ignore[assignment]
     _require_generator(generator)
+    if isinstance(out, _C._TensorBase):
+        getattr(out.new(0), fill)()  # refuses the type while `out` is as it was
     return getattr(_C._sized(tuple(sizes), out), fill)(generator=generator)
 
 
@@ -163,9 +163,10 @@ def randn(*sizes: Any, out: Any = None, generator: Any = None) -> Any:
 def randperm(n: int, out: Any = None, generator: Any = None) -> Any:
     """The ints from 0 to n - 1 in random order, a LongTensor."""
     _require_generator(generator)
+    if not hasattr(type(n), "__index__"):
+        raise TypeError(f"randperm: 'n' must be an int, but got {n!r}")
     if n < 0:
         raise RuntimeError(f"randperm: expected a number that is not negative, but got {n}")
     # Distinct keys in random order; equal ones would not favour any permutation by more than 2 ** -53.
     order = np.argsort(_C.DoubleTensor(n).uniform_(generator=generator).numpy(), kind="stable") if n else np.empty(0)
-    out = _C.LongTensor(n) if out is None else out.resize_(n)
-    return out.copy_(_C.from_numpy(order.astype(np.int64)))
+    return write_out("randperm", out, _C.from_numpy(order.astype(np.int64)))

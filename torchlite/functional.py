@@ -31,4 +31,6 @@ def equal(tensor1: Any, tensor2: Any) -> bool:
 
 def numel(tensor: Any) -> int:
     """The number of elements of a tensor or Variable."""
+    if not isinstance(tensor, (_C._TensorBase, _C._VariableBase)):
+        raise TypeError(f"numel: expected a tensor or Variable, but got {type(tensor).__name__}")
     return tensor.numel()

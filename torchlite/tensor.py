@@ -14,6 +14,7 @@ import numpy as np
 
 from torchlite import _C, _copying, _numpy_functions, _printing, storage  # noqa: F401
 
+from ._arrays import require_tensor
 from ._copying import _rebuild_tensor  # noqa: F401  (the name that pickles call)
 from ._printing import set_printoptions
 
@@ -32,6 +33,7 @@ def apply_(self: Any, function: Any) -> Any:
 
 def map_(self: Any, other: Any, function: Any) -> Any:
     """Replaces each element by `function(element, other's element)`, `other` broadcast; returns the tensor."""
+    require_tensor("map_", "other", other)
     others = np.broadcast_to(other.numpy(), self.size())
     values = zip(self.numpy().ravel().tolist(), others.ravel().tolist(), strict=True)
     return self.copy_(np.array([function(a, b) for a, b in values], self.dtype).reshape(self.size()))
@@ -39,6 +41,8 @@ def map_(self: Any, other: Any, function: Any) -> Any:
 
 def map2_(self: Any, x: Any, y: Any, function: Any) -> Any:
     """Replaces each element by `function(element, x's element, y's element)`, both broadcast; returns the tensor."""
+    require_tensor("map2_", "x", x)
+    require_tensor("map2_", "y", y)
     others = [np.broadcast_to(t.numpy(), self.size()).ravel().tolist() for t in (x, y)]
     values = zip(self.numpy().ravel().tolist(), *others, strict=True)
     return self.copy_(np.array([function(*v) for v in values], self.dtype).reshape(self.size()))

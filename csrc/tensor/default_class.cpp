@@ -49,6 +49,7 @@ PyObject* sized_tensor(PyObject*, PyObject* args) {
       if (s < 0) runtime_error("a size must not be negative, but got %s", format_dims(sizes).c_str());
     if (out != Py_None) {
       if (!is_tensor(out)) type_error("out has to be a tensor, but is %.100s", type_name(out));
+      require_writable(as_tensor(out), "out");
       resize(as_tensor(out), sizes);
       return new_ref(out);
     }

@@ -209,8 +209,9 @@ PyRef<> size_tuple(Dims d) {
 std::vector<int64_t> parse_dims(PyObject* o) {
   auto one = [](PyObject* item) {
     PyRef<> index = check(PyNumber_Index(item));
-    long long v = PyLong_AsLongLong(index.get());
-    if (v == -1 && PyErr_Occurred()) throw PyError();
+    int overflow = 0;
+    long long v = PyLong_AsLongLongAndOverflow(index.get(), &overflow);
+    if (overflow) raise(PyExc_OverflowError, "%R is too large for a size, a dimension or an index", index.get());
     return static_cast<int64_t>(v);
   };
   if (PyIndex_Check(o)) return {one(o)};

@@ -304,3 +304,14 @@ def test_modules_show_their_options_and_pickle(module, text):
     assert repr(copied) == text
     for name, tensor in module.state_dict().items():
         np.testing.assert_array_equal(copied.state_dict()[name].numpy(), tensor.numpy())
+
+
+@pytest.mark.parametrize("name, args", [
+    ("conv1d", (None,)), ("conv_transpose2d", (None,)), ("max_pool2d", (2,)), ("avg_pool1d", (2,)), ("softmax", ()),
+    ("nll_loss", (None,)), ("cross_entropy", (None,)), ("binary_cross_entropy", (3,)), ("elu", (1.0, True)),
+    ("binary_cross_entropy_with_logits", (3,)), ("relu", (True,)), ("leaky_relu", (0.01, True)),
+    ("dropout", (0.5, False, True)),
+])
+def test_an_input_that_is_no_tensor_is_named(name, args):
+    with pytest.raises(TypeError, match=f"{name}: 'input' must be a Variable or a tensor, but is list"):
+        getattr(F, name)([1], *args)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import pickle
+import threading
 import traceback
 import warnings
 
@@ -199,6 +200,18 @@ define_op("two_names(Tensor self)", "Results on one memory.", forward=two_names,
           backward=lambda ctx, g, h: (g + h,), outputs=2, method=False)
 define_op("too_large(Tensor self)", "Its gradient has a dimension more.", forward=lambda self: self * 2,
           types=like_first, backward=lambda ctx, g: (torchlite.stack([g, g]),), method=False)
+
+LOOKS = []  # what the backward of `looked_at` calls
+
+
+def looked_at_backward(ctx, grad):
+    for look in LOOKS:
+        look(ctx)
+    return (grad,)
+
+
+define_op("looked_at(Tensor self)", "self.", forward=lambda self: self, types=like_first, backward=looked_at_backward,
+          method=False)
 
 BAD_GRADIENTS = {
     "count": lambda ctx, g: (g, None, None),
@@ -487,6 +500,37 @@ def test_a_context_ends_with_its_backward():
     with pytest.raises(RuntimeError, match="used after its backward had returned"):
         ctx.value(0)
     assert "returned" in repr(ctx)
+
+
+def test_a_context_whose_backward_ends_while_its_key_is_read():
+    """`__index__` of the key waits in another thread until the backward has returned."""
+    reading, ended, said = threading.Event(), threading.Event(), []
+
+    class Key:
+        def __index__(self):
+            reading.set()
+            ended.wait(30)
+            return 0
+
+    def ask(method):
+        with pytest.raises(RuntimeError) as e:
+            method(Key())
+        said.append(str(e.value))
+
+    for name in ("value", "needs", "output", "sizes"):
+        def look(ctx, name=name):
+            thread = threading.Thread(target=ask, args=(getattr(ctx, name),))
+            thread.start()
+            SEEN.append(thread)
+            reading.wait(30)
+
+        reading.clear(), ended.clear()
+        LOOKS.append(look)
+        _C._ops.looked_at(leaf(3)).sum().backward()
+        LOOKS.clear()
+        ended.set()
+        SEEN.pop().join()
+    assert said == ["this context was used after its backward had returned"] * 4
 
 
 @pytest.mark.parametrize("changes, text", [

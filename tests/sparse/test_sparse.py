@@ -312,3 +312,12 @@ def test_operations_on_variables_follow_the_tensors():
     np.testing.assert_array_equal(v.grad.data.numpy(), DENSE.numpy())
     with pytest.raises(TypeError, match="exp: not defined on sparse tensors"):
         v.exp()
+
+
+@pytest.mark.parametrize("call", [
+    lambda s: s.copy_(3), lambda s: torchlite.ones(4, 3, 2)._sparse_mask(3), lambda s: s.type(3), lambda s: s.type("x"),
+    lambda s: s.type_as(3),
+])
+def test_what_is_no_tensor_is_named(call):
+    with pytest.raises(TypeError, match="expected a .*, but got (int|3|'x'|<class 'int'>)"):
+        call(make())

@@ -92,6 +92,8 @@ def test_calls_on_each_element():
     assert t.map_(DoubleTensor([1, 2]), lambda a, b: a - b).apply_(lambda a: 2 * a).tolist() == [[20, 40], [44, 84]]
     with pytest.raises(ZeroDivisionError):
         t.map2_(t, t, lambda a, b, c: 1 / 0)
+    with pytest.raises(TypeError, match="map2_: 'y' must be a tensor, but is int"):
+        t.map2_(t, 3, max)
     assert t.tolist() == [[20, 40], [44, 84]]
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy
 
 from .. import _C
-from .._arrays import array, module_of
+from .._arrays import array, module_of, require_tensor, write_out
 from .order import best
 
 
@@ -117,10 +117,9 @@ def multinomial(
         _refuse_generator("multinomial", generator)
         return input.multinomial(num_samples, replacement)
     _require_tensor("multinomial", "input", input)
-    if out is not None and array(out).dtype != "int64":
+    if out is not None and (not isinstance(out, _C._TensorBase) or out.dtype != "int64"):
         raise TypeError(f"multinomial: 'out' must be a LongTensor, but is {type(out).__name__}")
-    drawn = _multinomial(input, num_samples, replacement, generator=generator)
-    return drawn if out is None else out.resize_(drawn.size()).copy_(drawn)
+    return write_out("multinomial", out, _multinomial(input, num_samples, replacement, generator=generator))
 
 
 # ---- bernoulli ------------------------------------------------------------------------------------------------------
@@ -148,7 +147,8 @@ def bernoulli(input: Any, out: Any = None, *, generator: Any = None) -> Any:
     _require_tensor("bernoulli", "input", input)
     if out is None:
         return _bernoulli(input, generator=generator)
-    return out.resize_(input.size()).bernoulli_(input, generator=generator)
+    require_tensor("bernoulli", "out", out)
+    return write_out("bernoulli", out, out.new(input.size()).bernoulli_(input, generator=generator))
 
 
 # ---- normal ---------------------------------------------------------------------------------------------------------
@@ -194,7 +194,7 @@ def normal(means: Any = 0.0, std: Any = 1.0, out: Any = None, *, mean: Any = Non
         raise RuntimeError(f"normal: 'std' must not be negative, but the smallest is {smallest}")
     like = tensors[0]
     drawn = like.new(like.size()).normal_(generator=generator).mul_(std).add_(means)
-    return drawn if out is None else out.resize_(drawn.size()).copy_(drawn)
+    return write_out("normal", out, drawn)
 
 
 _multinomial.__name__, _bernoulli.__name__ = "multinomial", "bernoulli"

@@ -61,26 +61,34 @@ _bce, _bce_with_logits = _op("binary_cross_entropy"), _op("binary_cross_entropy_
 # ---- convolution ----
 
 
-def _require_dim(input, ndim):
+def _require_tensors(function, **arguments):
+    """Raises TypeError unless all the arguments are Variables or tensors."""
+    for name, value in arguments.items():
+        if not isinstance(value, (_C._VariableBase, _C._TensorBase)):
+            raise TypeError(f"{function}: '{name}' must be a Variable or a tensor, but is {type(value).__name__}")
+
+
+def _require_dim(function, input, ndim):
+    _require_tensors(function, input=input)
     if input.dim() != ndim:
         raise ValueError(f"Expected {ndim}D tensor as input, got {input.dim()}D tensor instead.")
 
 
 def conv1d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
     """Cross-correlation of (N, C, L) with a weight (O, C / groups, l), plus bias (O,); see `nn.Conv1d`."""
-    _require_dim(input, 3)
+    _require_dim("conv1d", input, 3)
     return _conv_nd(input, weight, bias, stride, padding, dilation, False, 0, groups)
 
 
 def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
     """Cross-correlation of (N, C, H, W) with a weight (O, C / groups, h, w), plus bias (O,); see `nn.Conv2d`."""
-    _require_dim(input, 4)
+    _require_dim("conv2d", input, 4)
     return _conv_nd(input, weight, bias, stride, padding, dilation, False, 0, groups)
 
 
 def conv3d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
     """Cross-correlation of (N, C, D, H, W) with a weight (O, C / groups, d, h, w), plus bias (O,); see `nn.Conv3d`."""
-    _require_dim(input, 5)
+    _require_dim("conv3d", input, 5)
     return _conv_nd(input, weight, bias, stride, padding, dilation, False, 0, groups)
 
 
@@ -89,7 +97,7 @@ def conv_transpose1d(input, weight, bias=None, stride=1, padding=0, output_paddi
 
     See `nn.ConvTranspose1d`.
     """
-    _require_dim(input, 3)
+    _require_dim("conv_transpose1d", input, 3)
     return _conv_nd(input, weight, bias, stride, padding, dilation, True, output_padding, groups)
 
 
@@ -98,7 +106,7 @@ def conv_transpose2d(input, weight, bias=None, stride=1, padding=0, output_paddi
 
     See `nn.ConvTranspose2d`.
     """
-    _require_dim(input, 4)
+    _require_dim("conv_transpose2d", input, 4)
     return _conv_nd(input, weight, bias, stride, padding, dilation, True, output_padding, groups)
 
 
@@ -107,7 +115,7 @@ def conv_transpose3d(input, weight, bias=None, stride=1, padding=0, output_paddi
 
     See `nn.ConvTranspose3d`.
     """
-    _require_dim(input, 5)
+    _require_dim("conv_transpose3d", input, 5)
     return _conv_nd(input, weight, bias, stride, padding, dilation, True, output_padding, groups)
 
 
@@ -116,27 +124,28 @@ def conv_transpose3d(input, weight, bias=None, stride=1, padding=0, output_paddi
 
 def max_pool1d(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False):
     """Largest element under a window that moves over each row of (N, C, L); see `nn.MaxPool1d`."""
-    _require_dim(input, 3)
+    _require_dim("max_pool1d", input, 3)
     result = _max_pool_nd(input, kernel_size, stride, padding, dilation, ceil_mode)
     return result if return_indices else result[0]
 
 
 def max_pool2d(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False):
     """Largest element under a window that moves over each plane of (N, C, H, W); see `nn.MaxPool2d`."""
-    _require_dim(input, 4)
+    _require_dim("max_pool2d", input, 4)
     result = _max_pool_nd(input, kernel_size, stride, padding, dilation, ceil_mode)
     return result if return_indices else result[0]
 
 
 def max_pool3d(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False):
     """Largest element under a window that moves over each volume of (N, C, D, H, W); see `nn.MaxPool3d`."""
-    _require_dim(input, 5)
+    _require_dim("max_pool3d", input, 5)
     result = _max_pool_nd(input, kernel_size, stride, padding, dilation, ceil_mode)
     return result if return_indices else result[0]
 
 
 def avg_pool1d(input, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True):
     """Mean under a window that moves over each row of (N, C, L); see `nn.AvgPool1d`."""
+    _require_tensors("avg_pool1d", input=input)
     if input.dim() != 3:
         raise ValueError(f"expected 3D input (got {input.dim()} dimensions)")
     return _avg_pool_nd(input, kernel_size, stride, padding, ceil_mode, count_include_pad)
@@ -144,13 +153,13 @@ def avg_pool1d(input, kernel_size, stride=None, padding=0, ceil_mode=False, coun
 
 def avg_pool2d(input, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True):
     """Mean under a window that moves over each plane of (N, C, H, W); see `nn.AvgPool2d`."""
-    _require_dim(input, 4)
+    _require_dim("avg_pool2d", input, 4)
     return _avg_pool_nd(input, kernel_size, stride, padding, ceil_mode, count_include_pad)
 
 
 def avg_pool3d(input, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True):
     """Mean under a window that moves over each volume of (N, C, D, H, W); see `nn.AvgPool3d`."""
-    _require_dim(input, 5)
+    _require_dim("avg_pool3d", input, 5)
     return _avg_pool_nd(input, kernel_size, stride, padding, ceil_mode, count_include_pad)
 
 
@@ -172,23 +181,31 @@ def batch_norm(input, running_mean, running_var, weight=None, bias=None, trainin
 
 def relu(input, inplace=False):
     """max(x, 0), elementwise. `inplace` writes the result into `input`, which must not be a leaf that needs grad."""
-    return input.relu_() if inplace else _relu(input)
+    if inplace:
+        _require_tensors("relu", input=input)
+        return input.relu_()
+    return _relu(input)
 
 
 def leaky_relu(input, negative_slope=0.01, inplace=False):
     """x where x > 0, else `negative_slope` * x, elementwise."""
-    return input.leaky_relu_(negative_slope) if inplace else _leaky_relu(input, negative_slope)
+    if inplace:
+        _require_tensors("leaky_relu", input=input)
+        return input.leaky_relu_(negative_slope)
+    return _leaky_relu(input, negative_slope)
 
 
 def elu(input, alpha=1.0, inplace=False):
     """x where x > 0, else `alpha` * (exp(x) - 1), elementwise (https://arxiv.org/abs/1511.07289)."""
     if not inplace:
         return _elu(input, alpha)
+    _require_tensors("elu", input=input)
     return input.copy_(_elu(input.clone(), alpha))  # the gradient needs the input as it was
 
 
 def _softmax_dim(name, input):
     """The dimension that softmax normalises where the caller names none: that of the classes."""
+    _require_tensors(name, input=input)
     ndim = input.dim()
     if ndim in (1, 3):
         return 0
@@ -219,6 +236,7 @@ def dropout(input, p=0.5, training=False, inplace=False):
         raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
     if not inplace:
         return _dropout(input, p, training)
+    _require_tensors("dropout", input=input)
     if not training or p == 0:
         return input
     return input.mul_(Variable(_dropout(input.data.clone().fill_(1), p, True)))
@@ -248,6 +266,7 @@ def nll_loss(input, target, weight=None, size_average=True, ignore_index=-100):
     `ignore_index` don't count.
     The result, of shape (1,), is the weighted mean, or the sum with `size_average=False`.
     """
+    _require_tensors("nll_loss", input=input)
     ndim = input.dim()
     if ndim not in (2, 4):
         raise ValueError(f"Expected 2 or 4 dimensions (got {ndim})")
@@ -256,6 +275,7 @@ def nll_loss(input, target, weight=None, size_average=True, ignore_index=-100):
 
 def cross_entropy(input, target, weight=None, size_average=True, ignore_index=-100):
     """`nll_loss(log_softmax(input, 1), target, ...)` in one operation."""
+    _require_tensors("cross_entropy", input=input)
     ndim = input.dim()
     if ndim not in (2, 4):
         raise ValueError(f"Expected 2 or 4 dimensions (got {ndim})")
@@ -268,6 +288,7 @@ def binary_cross_entropy(input, target, weight=None, size_average=True):
     `weight`, a tensor or Variable that broadcasts to `input`, weighs the elements. A target of another size with as
     many elements warns; ValueError for another number of elements.
     """
+    _require_tensors("binary_cross_entropy", input=input, target=target)
     if target.size() != input.size():
         if target.nelement() != input.nelement():
             raise ValueError(
@@ -288,6 +309,7 @@ def binary_cross_entropy_with_logits(input, target, weight=None, size_average=Tr
 
     ValueError if the sizes of `target` and `input` differ.
     """
+    _require_tensors("binary_cross_entropy_with_logits", input=input, target=target)
     if target.size() != input.size():
         raise ValueError(
             f"Target size ({tuple(target.size())}) must be the same as input size ({tuple(input.size())})"

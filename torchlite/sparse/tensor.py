@@ -9,6 +9,7 @@ import numpy as np
 
 from .. import _C
 from .._arrays import array, module_of
+from ..utils.typename import typename
 
 # The sparse class of each dense one.
 CLASSES: dict[type, type] = {}
@@ -122,8 +123,10 @@ class SparseTensor:
         """The name of the class, or a copy of another element type: a class, dense or sparse, or its dotted name."""
         if new_type is None:
             return f"{type(self).__module__}.{type(self).__name__}"
-        name = new_type.rpartition(".")[2] if isinstance(new_type, str) else new_type.__name__
-        target = CLASSES[getattr(_C, name)]
+        name = new_type.rpartition(".")[2] if isinstance(new_type, str) else getattr(new_type, "__name__", "")
+        target = CLASSES.get(getattr(_C, name, None))  # type: ignore[arg-type]
+        if target is None:
+            raise TypeError(f"type: expected a class of tensors or its name, but got {new_type!r}")
         if target is type(self):
             return self
         values = self._sparse_values.type(target._dense_class)  # type: ignore[attr-defined]
@@ -161,7 +164,7 @@ class SparseTensor:
     def copy_(self, source: Any, async_: bool = False, **kwargs: Any) -> Any:
         """Takes the places and values of the sparse tensor ``source``, in this element type; returns the tensor."""
         if not is_sparse(source):
-            raise TypeError(f"copy_: expected a sparse tensor as source, but got {source.type()}")
+            raise TypeError(f"copy_: expected a sparse tensor as source, but got {typename(source)}")
         return self._become(source.type(type(self)).clone())
 
     # ---- protocols ----
@@ -263,7 +266,7 @@ def sparse_mask(dense: Any, mask: Any) -> Any:
         TypeError: if ``mask`` isn't sparse; RuntimeError if the sizes differ.
     """
     if not is_sparse(mask):
-        raise TypeError(f"_sparse_mask: expected a sparse tensor as mask, but got {mask.type()}")
+        raise TypeError(f"_sparse_mask: expected a sparse tensor as mask, but got {typename(mask)}")
     if dense.size() != mask.size():
         sizes = f"{tuple(dense.size())} and {tuple(mask.size())}"
         raise RuntimeError(f"_sparse_mask: sizes {sizes} of tensor and mask differ")

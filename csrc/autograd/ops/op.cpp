@@ -223,7 +223,9 @@ std::vector<Tensor*> Call::tensors(int i) const {
 }
 
 int64_t constant_to_int(PyObject* o) {
-  int64_t v = PyLong_AsLongLong(o);
+  int overflow = 0;
+  int64_t v = PyLong_AsLongLongAndOverflow(o, &overflow);
+  if (overflow) raise(PyExc_OverflowError, "%R does not fit an int of 64 bits", o);
   if (v == -1 && PyErr_Occurred()) throw PyError();
   return v;
 }

@@ -149,6 +149,19 @@ Backward& backward_of(PyObject* o) {
   return *b;
 }
 
+// A name or an int, as exact objects. `__index__` of another runs before the backward is looked at, which may end
+// meanwhile if that lies in another thread.
+PyRef<> exact_key(PyObject* key) {
+  if (PyUnicode_Check(key)) return PyRef<>::borrow(key);
+  if (!PyIndex_Check(key)) type_error("expected the name of a parameter or an int, but got %.100s", type_name(key));
+  return check(PyNumber_Index(key));
+}
+
+int64_t exact_int(PyObject* key) {
+  if (!PyIndex_Check(key)) type_error("expected an int, but got %.100s", type_name(key));
+  return constant_to_int(check(PyNumber_Index(key)).get());
+}
+
 // A parameter by its name or position.
 int parameter_of(const Op& op, PyObject* key) {
   if (PyUnicode_Check(key)) {
@@ -174,11 +187,12 @@ PyRef<> shown(Value v) {
 
 PyObject* context_needs(PyObject* o, PyObject* const* args, Py_ssize_t n) {
   return guard([&]() -> PyObject* {
-    Backward& b = backward_of(o);
     if (n < 1 || n > 2) type_error("needs: expected a parameter and perhaps an element, but got %zd arguments", n);
-    int i = parameter_of(b.op(), args[0]);
+    PyRef<> key = exact_key(args[0]);
+    int64_t k = n > 1 ? exact_int(args[1]) : 0;
+    Backward& b = backward_of(o);
+    int i = parameter_of(b.op(), key.get());
     if (n == 1) return PyBool_FromLong(b.needs(i));
-    int64_t k = constant_to_int(args[1]);
     if (i != b.op().list_index || k < 0 || k >= b.list_size(i))
       index_error("%s: argument '%s' has no element %lld", b.op().name.c_str(),
                   b.op().params[static_cast<size_t>(i)].name.c_str(), static_cast<long long>(k));
@@ -188,17 +202,18 @@ PyObject* context_needs(PyObject* o, PyObject* const* args, Py_ssize_t n) {
 
 PyObject* context_value(PyObject* o, PyObject* key) {
   return guard([&]() -> PyObject* {
+    PyRef<> exact = exact_key(key);
     Backward& b = backward_of(o);
-    return shown(b.value(parameter_of(b.op(), key))).release();
+    return shown(b.value(parameter_of(b.op(), exact.get()))).release();
   });
 }
 
 PyObject* context_output(PyObject* o, PyObject* const* args, Py_ssize_t n) {
   return guard([&]() -> PyObject* {
-    Backward& b = backward_of(o);
     if (n > 1) type_error("output: expected at most one argument, but got %zd", n);
+    int64_t k = n ? exact_int(args[0]) : 0;
+    Backward& b = backward_of(o);
     const Row& row = *b.op().row;
-    int64_t k = n ? constant_to_int(args[0]) : 0;
     if (k < 0 || k >= row.outputs + row.hidden_outputs)
       index_error("%s: there is no result %lld", b.op().name.c_str(), static_cast<long long>(k));
     return shown(b.output(static_cast<int>(k))).release();
@@ -207,10 +222,11 @@ PyObject* context_output(PyObject* o, PyObject* const* args, Py_ssize_t n) {
 
 PyObject* context_sizes(PyObject* o, PyObject* const* args, Py_ssize_t n) {
   return guard([&]() -> PyObject* {
-    Backward& b = backward_of(o);
     if (n < 1 || n > 2) type_error("sizes: expected a parameter and perhaps an element, but got %zd arguments", n);
-    int i = parameter_of(b.op(), args[0]);
-    int64_t k = n > 1 ? constant_to_int(args[1]) : 0;
+    PyRef<> key = exact_key(args[0]);
+    int64_t k = n > 1 ? exact_int(args[1]) : 0;
+    Backward& b = backward_of(o);
+    int i = parameter_of(b.op(), key.get());
     if (k < 0 || (k > 0 && (i != b.op().list_index || k >= b.list_size(i))))
       index_error("%s: argument '%s' has no element %lld", b.op().name.c_str(),
                   b.op().params[static_cast<size_t>(i)].name.c_str(), static_cast<long long>(k));
