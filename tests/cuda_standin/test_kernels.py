@@ -65,8 +65,8 @@ def test_nvcc_compiles_every_kernel(kind, arch, tmp_path):
         pytest.skip("needs nvcc")
     path = tmp_path / "kernels.cu"
     path.write_text(_kernels.source(kind))
-    subprocess.run(["nvcc", f"-arch={arch}", "-std=c++14", "-Werror=all-warnings", "-cubin", "-o", str(tmp_path / "out"),
-                    str(path)], check=True)
+    flags = [f"-arch={arch}", "-std=c++14", "-Werror=all-warnings", "-cubin"]
+    subprocess.run(["nvcc", *flags, "-o", str(tmp_path / "out"), str(path)], check=True)
 
 
 @each_kind

@@ -183,7 +183,8 @@ def test_a_leaf_from_outside_is_refused_with_the_remedy() -> None:
 
 def test_a_result_from_outside_is_refused_with_the_remedy() -> None:
     w = variable(3) * 2
-    with pytest.raises(RuntimeError, match=r"\(the result of MulConstantBackward of type .*Compute it from the trace's inputs"):
+    message = r"\(the result of MulConstantBackward of type .*Compute it from the trace's inputs"
+    with pytest.raises(RuntimeError, match=message):
         trace(lambda x: x + w, variable(3))
 
 

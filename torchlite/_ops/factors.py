@@ -173,15 +173,11 @@ def _svd(a: Any, some: bool) -> Any:
     return u, s, transposed(vt)
 
 
-def _constant_like(like: Any, tensor: Any) -> Any:
-    return torchlite.Variable(tensor.type_as(like.data))
-
-
 def _gaps(values: Any) -> Any:
     """1 / (values[j] - values[i]) off the diagonal, and 0 on it."""
     n = values.size(0)
     row, column = values.view(1, n).expand(n, n), values.view(n, 1).expand(n, n)
-    eye = _constant_like(values, torchlite.eye(n))
+    eye = torchlite.Variable(values.data.new(n).fill_(1)).diag()  # an operation, so that a trace of this records it
     return (1 - eye) / (row - column + eye)
 
 

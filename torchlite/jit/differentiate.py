@@ -28,7 +28,10 @@ def is_differentiable(tensor_type: Any) -> bool:
 
 
 def _example(tensor_type: Any, generator: Any, requires_grad: bool = False) -> Variable:
-    """A Variable of a type: numbers in (0.1, 0.9), or zeros, which are valid indices."""
+    """A Variable of a type: numbers in (0, 0.9), or zeros, which are valid indices.
+
+    Square matrices are symmetric with a dominant diagonal, hence positive definite: they have an inverse and factors.
+    """
     if tensor_type.device >= 0:
         raise RuntimeError("jit.vjp: lambdas on CUDA tensors can't be differentiated")
     sizes = tuple(tensor_type.sizes)
@@ -37,8 +40,12 @@ def _example(tensor_type: Any, generator: Any, requires_grad: bool = False) -> V
     kind = getattr(torchlite, tensor_type.dtype + "Tensor")
     if not is_differentiable(tensor_type):
         return Variable(torchlite.from_numpy(np.zeros(sizes)).type(kind))
-    values = torchlite.from_numpy(generator.uniform(0.1, 0.9, sizes))
-    return Variable(values.type(kind), requires_grad=requires_grad)
+    values = generator.uniform(0.1, 0.9, sizes)
+    if len(sizes) > 1 and sizes[-1] == sizes[-2]:
+        n = sizes[-1]
+        values = (values + values.swapaxes(-1, -2)) / (4 * n)
+        values[..., range(n), range(n)] += 0.45
+    return Variable(torchlite.from_numpy(values).type(kind), requires_grad=requires_grad)
 
 
 def _wrt(lam: Any, wrt: Sequence[int] | None, name: str) -> list[int]:
