@@ -103,4 +103,4 @@ def export(package: str) -> None:
     vars(_exported_to).update({op.name: op for op in _C._ops if _is_function(op)})
 
 
-from . import factors, linalg, order, products, sampling  # noqa: E402, F401  (declare their rows and methods)
+from . import counts, factors, linalg, products, sampling  # noqa: E402, F401  (declare their rows and methods)

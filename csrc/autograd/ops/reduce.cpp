@@ -253,7 +253,7 @@ std::span<const Row> sum_family_rows() {
 std::span<const Row> reduce_rows() {
   static const std::vector<Row> rows = [] {
     std::vector<Row> all;
-    for (std::span<const Row> part : {sum_family_rows(), extremum_rows(), product_rows()})
+    for (std::span<const Row> part : {sum_family_rows(), extremum_rows(), product_rows(), order_rows()})
       all.insert(all.end(), part.begin(), part.end());
     return all;
   }();

@@ -47,9 +47,17 @@ Value to_kept(const Value& g, const Reduction& r);
 // ... and expanded to the input's sizes.
 Value to_input(const Value& g, const Reduction& r, const std::vector<int64_t>& sizes);
 
+// ---- ranks (order.cpp) --------------------------------------------------------------------------------------------
+// The dimension that `dim` names, None being the last; with `k`, least <= k <= its size. RuntimeError otherwise.
+int ranked_dim(const char* name, Dims sizes, PyObject* dim);
+int ranked_dim(const char* name, Dims sizes, PyObject* dim, int64_t k, int64_t least);
+// Throws where there is nothing along `axis`; for -1, nothing at all.
+void require_line(const char* name, Dims sizes, int axis);
+
 // The parts of the family, one a file.
 std::span<const Row> sum_family_rows();
 std::span<const Row> extremum_rows();
 std::span<const Row> product_rows();
+std::span<const Row> order_rows();
 
 }  // namespace torchlite

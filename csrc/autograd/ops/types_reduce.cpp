@@ -74,6 +74,55 @@ TypeInfos prod_backward(TypeCall& c) {
   return c.result(double_unless_floating(c.type(1).dtype), c.type(1).sizes);
 }
 
+// ---- ranks --------------------------------------------------------------------------------------------------------
+
+namespace {
+
+// Values of the argument's type and LongTensors of places.
+TypeInfos with_places(TypeCall& c, const Sizes& sizes) {
+  return {{c.type(0).dtype, c.device(), sizes}, {DType::Long, c.device(), sizes}};
+}
+
+TypeInfos one_of_a_line(TypeCall& c, int axis, int keepdim) {
+  PyRef<> dim = check(PyLong_FromLong(axis));
+  return with_places(c, Reduction(c.sizes(0), dim.get(), c.boolean(keepdim)).result);
+}
+
+}  // namespace
+
+TypeInfos sort(TypeCall& c) {
+  ranked_dim(c.name(), c.sizes(0), c.constant(1));
+  return with_places(c, c.type(0).sizes);
+}
+
+TypeInfos topk(TypeCall& c) {
+  int64_t k = c.integer(1);
+  int axis = ranked_dim(c.name(), c.sizes(0), c.constant(2), k, 0);
+  Sizes sizes = c.type(0).sizes;
+  if (!sizes.empty()) {
+    sizes[static_cast<size_t>(axis)] = k;
+  } else if (k == 0) {
+    sizes = {0};
+  }
+  return with_places(c, sizes);
+}
+
+TypeInfos kthvalue(TypeCall& c) {
+  return one_of_a_line(c, ranked_dim(c.name(), c.sizes(0), c.constant(2), c.integer(1), 1), 3);
+}
+
+TypeInfos mode(TypeCall& c) {
+  int axis = ranked_dim(c.name(), c.sizes(0), c.constant(1));
+  require_line(c.name(), c.sizes(0), axis);
+  return one_of_a_line(c, axis, 2);
+}
+
+TypeInfos median(TypeCall& c) {
+  if (!c.is_none(1)) return mode(c);
+  require_line(c.name(), c.sizes(0), -1);
+  return c.result(c.type(0).dtype, Reduction(c.sizes(0), Py_None, c.boolean(2)).result);
+}
+
 // ---- products -----------------------------------------------------------------------------------------------------
 
 namespace {
