@@ -1,5 +1,7 @@
 """sort, topk, kthvalue, median, mode, nonzero, histc beyond their values: ties, NaN, types, sizes, traces, mistakes."""
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -8,6 +10,7 @@ from hypothesis.extra import numpy as hnp
 
 import torchlite
 from torchlite import ByteTensor, DoubleTensor, FloatTensor, HalfTensor, LongTensor, Variable, jit
+from torchlite._ops import order as over_arrays
 
 NAN = float("nan")
 TYPES = torchlite._tensor_classes
@@ -194,6 +197,85 @@ def test_they_are_traced_and_replayed():
     (out,) = Variable._execution_engine.run_forward(lam, (y,))
     expected = y.sort(0)[0] + y.topk(3)[0] * y.median() + y.kthvalue(2, 0)[0]
     assert out.data.tolist() == expected.data.tolist()
+
+
+# ---- compared with the same operations over arrays ------------------------------------------------------------------
+
+DTYPES = ["uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64"]
+CALLS = [
+    ("sort", (None, False)), ("sort", (0, True)), ("topk", (3, -1, True, True)), ("topk", (400, None, False, True)),
+    ("topk", (300, 1, True, False)), ("kthvalue", (1, None, False)), ("kthvalue", (350, 1, True)),
+    ("median", (0, False)), ("median", (1, True)), ("median", (None, True)), ("mode", (None, False)),
+    ("mode", (0, True)),
+]
+
+
+def assert_same(name, args, a):
+    """The row gives bit for bit what the function over arrays gives."""
+    # A Variable keeps a result of one element, with the bits of its NaN.
+    found = getattr(Variable(torchlite.from_numpy(a)), name)(*args)
+    expected = [x for x in over_arrays.FORWARD[name](np, a, *args)[:2] if x is not None]
+    for ours, theirs in zip(found if isinstance(found, tuple) else (found,), expected, strict=True):
+        values = ours.data.numpy()
+        assert (values.shape, values.dtype) == (theirs.shape, theirs.dtype)
+        assert values.tobytes() == theirs.tobytes()
+
+
+def bits_of(generator, dtype, shape):
+    """Elements of any bits: denormals, infinities, NaN, zeros of both signs."""
+    return np.frombuffer(generator.bytes(math.prod(shape) * np.dtype(dtype).itemsize), dtype).reshape(shape)
+
+
+@pytest.mark.parametrize("name, args", CALLS)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_rows_give_what_the_functions_over_arrays_give(dtype, name, args):
+    generator = np.random.default_rng(3)
+    a = bits_of(generator, dtype, (3, 500)).copy()
+    a[1, ::3] = 0
+    if np.dtype(dtype).kind == "f":
+        a[1, ::9] = -0.0
+    assert_same(name, args, a)
+    assert_same(name, args, a[::-1, ::-1])
+    wide = bits_of(generator, dtype, (1000, 6))[:, 1::2]
+    assert_same(name, args, np.concatenate([wide.T, wide.T[:, :7]], 1).T[::2].T)
+
+
+SPREADS = {
+    "the highest half": lambda g, n: g.integers(-50, 50, n) << 40,
+    "the lowest half": lambda g, n: g.integers(-50, 50, n),
+    # The leading 32 of the differing bits agree for many elements, and the rest decides.
+    "both ends": lambda g, n: (g.integers(0, 3, n) << 60) + g.integers(0, 1000, n),
+    "one bit": lambda g, n: g.integers(0, 2, n) << 33,
+    "one element": lambda g, n: np.where(np.arange(n) == n // 3, -1, 5),
+    "none": lambda g, n: np.full(n, 7),
+    "order": lambda g, n: np.arange(n),
+    "opposite order": lambda g, n: -np.arange(n) * 2**35,
+}
+
+
+@pytest.mark.parametrize("spread", SPREADS)
+@pytest.mark.parametrize("n", [1, 2, 255, 256, 257, 5000])
+def test_long_lines_of_keys_that_differ_in_some_bits(spread, n):
+    a = SPREADS[spread](np.random.default_rng(n), n).astype("int64")
+    for values in (a, a.astype("float64")):
+        for name, args in [("sort", (0, False)), ("sort", (0, True)), ("topk", (n // 2, 0, True, True)),
+                           ("topk", (n // 3, 0, False, False)), ("kthvalue", ((n + 1) // 2, 0, False)),
+                           ("median", (None, False)), ("mode", (0, False))]:
+            assert_same(name, args, values)
+
+
+@pytest.mark.parametrize("shape, dim", [((2, 40000), 1), ((40000, 3), 0), ((2000, 50), 1), ((50, 40, 30), 1)])
+def test_lines_shared_out_among_threads(shape, dim):
+    a = np.random.default_rng(0).integers(0, 999, shape).astype("float32")
+    threads = torchlite.get_num_threads()
+    try:
+        for n in (1, 3):
+            torchlite.set_num_threads(n)
+            for name, args in [("sort", (dim, False)), ("topk", (9, dim, True, True)), ("median", (dim, False)),
+                               ("mode", (dim, False))]:
+                assert_same(name, args, a)
+    finally:
+        torchlite.set_num_threads(threads)
 
 
 # ---- made-up arrays: few different elements, so many are equal ------------------------------------------------------

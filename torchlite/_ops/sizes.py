@@ -37,9 +37,3 @@ def reduced(sizes: Sequence[int], axis: int, keepdim: bool) -> tuple[int, ...]:
 def reduced_to_one(sizes: Sequence[int], keepdim: bool) -> tuple[int, ...]:
     """The sizes of a reduction of everything."""
     return (1,) * len(sizes) if keepdim and sizes else (1,)
-
-
-def require_elements(name: str, sizes: Sequence[int], axis: int) -> None:
-    """Raises RuntimeError if there is nothing along `axis`."""
-    if length_of(sizes, axis) == 0:
-        raise RuntimeError(f"{name}: dimension {axis} of a tensor of size {tuple(sizes)} has no elements")

@@ -13,8 +13,13 @@ namespace {
 
 template <class T>
 void select_elements(const Tensor* x, const kernels::Lines& lines, const Selection& s, Tensor* values, Tensor* places) {
+  const kernels::RankPlan plan = kernels::plan_ranks<T>(lines, s);
+  alignas(64) char small[4096];
+  PyRef<Tensor> large;
+  if (plan.workspace > static_cast<int64_t>(sizeof(small))) large = new_tensor(DType::Byte, {&plan.workspace, 1});
+  char* workspace = large ? large->bytes() : small;
   GilRelease unlocked(x->numel);
-  if (!kernels::select_by_rank(x->ptr<T>(), lines, s, values->ptr<T>(), places->ptr<int64_t>())) throw std::bad_alloc();
+  kernels::select_by_rank(x->ptr<T>(), lines, s, plan, workspace, values->ptr<T>(), places->ptr<int64_t>());
 }
 
 // (values, places) of the elements selected along `axis`, in the size of x with their number there. A 0-d tensor is a

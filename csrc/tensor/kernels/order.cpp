@@ -16,12 +16,7 @@
 #include "tensor/kernels/order.h"
 
 #include <algorithm>
-#include <atomic>
 #include <bit>
-#include <limits>
-#include <memory>
-#include <new>
-#include <numeric>
 #include <type_traits>
 #include <utility>
 
@@ -35,6 +30,7 @@ constexpr int64_t kElementsPerThread = 16384;
 constexpr int64_t kShort = 256;  // up to which comparing beats counting
 constexpr int kDigitBits = 11;   // of a pass
 constexpr int kBuckets = 1 << kDigitBits;
+constexpr int kMaxPasses = 3;  // over the 32 bits of a key in a word
 
 // ---- keys ---------------------------------------------------------------------------------------------------------
 
@@ -65,103 +61,103 @@ constexpr KeyOf<T> key_mask = sizeof(T) >= 4 ? ~KeyOf<T>{0} : static_cast<KeyOf<
 template <class T>
 constexpr bool has_nan = std::is_floating_point_v<T> || std::is_same_v<T, Half>;
 
-template <class Key>
-TL_INLINE Key differing_bits(const Key* keys, int64_t n) {
-  Key bits = 0;
-  for (int64_t i = 1; i < n; ++i) bits |= keys[i] ^ keys[0];
-  return bits;
-}
-
 // ---- working memory -----------------------------------------------------------------------------------------------
 
-// Of one thread, for lines of up to n elements.
+// Of one thread, for one line at a time.
 template <class Key>
 struct Workspace {
-  std::unique_ptr<Key[]> keys, narrowed;
-  std::unique_ptr<uint64_t[]> words, others;
-  std::unique_ptr<int64_t[]> places, chosen;
-  std::unique_ptr<uint32_t[]> counts;
+  Key *keys, *narrowed;      // n of each; `narrowed` for selections
+  uint64_t *words, *others;  // for what is sorted; `others` beyond kShort
+  uint32_t* counts;          // with `others`
 
-  bool allocate(int64_t size, const Selection& s) {
-    bool enough = true;
-    auto make = [&]<class U>(std::unique_ptr<U[]>& p, int64_t n) {
-      p.reset(new (std::nothrow) U[static_cast<size_t>(n)]);
-      enough = enough && p;
+  // Lays it out in `memory`; returns the end. A null start measures.
+  uintptr_t lay_out(uintptr_t memory, int64_t n, const Selection& s) {
+    auto take = [&]<class U>(U*& p, int64_t count) {
+      p = reinterpret_cast<U*>(memory);
+      memory += (static_cast<uintptr_t>(count) * sizeof(U) + 63) / 64 * 64;
     };
-    bool sorts = s.rank == Rank::Sorted || s.rank == Rank::Frequent;
-    int64_t sorted = sorts ? size : s.rank == Rank::Best && s.ordered ? s.k : 0;
-    make(keys, size);
-    make(places, std::max(sorted, s.count(size)));
-    if (!sorts) make(narrowed, size);
-    if (s.rank == Rank::Best) make(chosen, s.k);
-    make(words, sorted);
-    if (sorted > kShort) {
-      make(others, sorted);
-      make(counts, 3 * kBuckets);
-    }
-    return enough;
+    const bool sorts = s.rank == Rank::Sorted || s.rank == Rank::Frequent;
+    const int64_t sorted = sorts ? n : s.rank == Rank::Best ? s.k : 0, passed = sorted > kShort ? sorted : 0;
+    take(keys, n);
+    take(narrowed, sorts ? 0 : n);
+    take(words, sorted);
+    take(others, passed);
+    take(counts, passed ? kMaxPasses * kBuckets : 0);
+    return memory;
   }
 };
 
 // ---- sorting ------------------------------------------------------------------------------------------------------
 
-// Sorts words whose upper halves differ in their lowest `bits` bits only, and are in the order of their lower halves.
-// Returns the buffer that holds the result.
-uint64_t* sort_words(uint64_t* words, uint64_t* others, uint32_t* counts, int64_t n, int bits) {
-  if (bits == 0) return words;
-  if (n <= kShort) {
-    std::sort(words, words + n);
-    return words;
-  }
-  int passes = (bits + kDigitBits - 1) / kDigitBits, digit = (bits + passes - 1) / passes;
+// Where places do not fit half a word, words are the places themselves.
+inline bool fits_words(int64_t n) { return n <= int64_t{UINT32_MAX}; }
+TL_INLINE int64_t place_in(uint64_t word) { return static_cast<int64_t>(static_cast<uint32_t>(word)); }
+
+// Sorts words whose keys differ in their lowest `bits` bits only, and that are in the order of their places. The result
+// is in w.words.
+template <class Key>
+void sort_by_digits(Workspace<Key>& w, int64_t n, int bits) {
+  const int passes = (bits + kDigitBits - 1) / kDigitBits, digit = (bits + passes - 1) / passes;
   const uint32_t mask = (1u << digit) - 1;
-  std::fill_n(counts, passes * kBuckets, 0u);
+  std::fill_n(w.counts, passes * kBuckets, 0u);
   for (int64_t i = 0; i < n; ++i) {
-    uint32_t key = static_cast<uint32_t>(words[i] >> 32);
-    for (int p = 0; p < passes; ++p) ++counts[p * kBuckets + static_cast<int>((key >> (p * digit)) & mask)];
+    const uint32_t key = static_cast<uint32_t>(w.words[i] >> 32);
+    for (int p = 0; p < passes; ++p) ++w.counts[p * kBuckets + static_cast<int>((key >> (p * digit)) & mask)];
   }
   for (int p = 0; p < passes; ++p) {
-    uint32_t* at = counts + p * kBuckets;
-    uint32_t sum = 0;
+    uint32_t *at = w.counts + p * kBuckets, sum = 0;
     for (uint32_t d = 0; d <= mask; ++d) sum += std::exchange(at[d], sum);
     const int shift = 32 + p * digit;
-    for (int64_t i = 0; i < n; ++i) others[at[(words[i] >> shift) & mask]++] = words[i];
-    std::swap(words, others);
+    const uint64_t* from = w.words;
+    uint64_t* to = w.others;
+    for (int64_t i = 0; i < n; ++i) to[at[(from[i] >> shift) & mask]++] = from[i];
+    std::swap(w.words, w.others);
   }
-  return words;
 }
 
-// The places of w.keys[0, n) in the order of the keys, in w.places; `at(i)` is the place of key i, ascending in i.
-template <class Key, class At>
-void sort_places(Workspace<Key>& w, int64_t n, const At& at) {
-  const Key* keys = w.keys.get();
-  int64_t* places = w.places.get();
-  if (n > int64_t{UINT32_MAX}) {
-    std::iota(places, places + n, int64_t{0});
-    std::stable_sort(places, places + n, [keys](int64_t a, int64_t b) { return keys[a] < keys[b]; });
-    for (int64_t i = 0; i < n; ++i) places[i] = at(places[i]);
+// Puts `count` ascending places, place(0), place(1) ..., into w.words in the order of their keys in w.keys[0, n).
+// `place(i)` may read w.words[i].
+template <class Key, class Place>
+void sort_places(Workspace<Key>& w, int64_t n, int64_t count, const Place& place) {
+  const Key* keys = w.keys;
+  if (!fits_words(n)) {
+    for (int64_t i = 0; i < count; ++i) w.words[i] = static_cast<uint64_t>(place(i));
+    std::stable_sort(w.words, w.words + count, [keys](uint64_t a, uint64_t b) { return keys[a] < keys[b]; });
     return;
   }
-  const int differ = std::bit_width(differing_bits(keys, n));
-  const int shift = std::max(differ - 32, 0);
-  uint64_t* words = w.words.get();
-  const uint32_t keep = differ >= 32 ? ~0u : (1u << differ) - 1;
-  for (int64_t i = 0; i < n; ++i)
-    words[i] = uint64_t{static_cast<uint32_t>(keys[i] >> shift) & keep} << 32 | static_cast<uint64_t>(i);
-  words = sort_words(words, w.others.get(), w.counts.get(), n, std::min(differ, 32));
-  if (shift > 0) {
-    auto place = [](uint64_t word) { return static_cast<uint32_t>(word); };
-    for (int64_t i = 1; i < n; ++i) {
-      if (words[i] >> 32 != words[i - 1] >> 32) continue;
-      int64_t first = i - 1;
-      while (i < n && words[i] >> 32 == words[first] >> 32) ++i;
-      std::sort(words + first, words + i, [&](uint64_t a, uint64_t b) {
-        Key x = keys[place(a)], y = keys[place(b)];
-        return x != y ? x < y : a < b;
-      });
-    }
+  if (count == 0) return;
+  const Key first = keys[place(0)];
+  Key differing = 0;
+  for (int64_t i = 1; i < count; ++i) differing |= keys[place(i)] ^ first;
+  const int bits = std::bit_width(differing), shift = std::max(bits - 32, 0);
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t at = place(i);
+    w.words[i] = uint64_t{static_cast<uint32_t>(keys[at] >> shift)} << 32 | static_cast<uint64_t>(at);
   }
-  for (int64_t i = 0; i < n; ++i) places[i] = at(static_cast<int64_t>(static_cast<uint32_t>(words[i])));
+  if (bits == 0) return;
+  if (count <= kShort) {
+    std::sort(w.words, w.words + count);
+  } else {
+    sort_by_digits(w, count, std::min(bits, 32));
+  }
+  if (shift == 0) return;
+  uint64_t* words = w.words;
+  for (int64_t i = 1; i < count; ++i) {
+    const int64_t start = i - 1;
+    if (words[i] >> 32 != words[start] >> 32) continue;
+    while (i < count && words[i] >> 32 == words[start] >> 32) ++i;
+    std::sort(words + start, words + i, [keys](uint64_t a, uint64_t b) {
+      const Key x = keys[place_in(a)], y = keys[place_in(b)];
+      return x != y ? x < y : a < b;
+    });
+  }
+}
+
+// Calls emit(j, place) for the first `count` words of a line of n.
+template <class Key, class Emit>
+void emit_words(const Workspace<Key>& w, int64_t n, int64_t count, Emit&& emit) {
+  const bool halves = fits_words(n);
+  for (int64_t j = 0; j < count; ++j) emit(j, halves ? place_in(w.words[j]) : static_cast<int64_t>(w.words[j]));
 }
 
 // ---- selecting ----------------------------------------------------------------------------------------------------
@@ -171,8 +167,10 @@ template <class Key>
 Key kth_key(const Key* keys, Key* narrowed, int64_t n, int64_t k) {
   int64_t counts[kBuckets];
   while (n > kShort) {
-    const int differ = std::bit_width(differing_bits(keys, n)), shift = std::max(differ - kDigitBits, 0);
-    if (differ == 0) return keys[0];
+    Key differing = 0;
+    for (int64_t i = 1; i < n; ++i) differing |= keys[i] ^ keys[0];
+    if (differing == 0) return keys[0];
+    const int shift = std::max(static_cast<int>(std::bit_width(differing)) - kDigitBits, 0);
     auto bucket_of = [shift](Key key) { return static_cast<int>((key >> shift) & Key{kBuckets - 1}); };
     std::fill_n(counts, kBuckets, int64_t{0});
     for (int64_t i = 0; i < n; ++i) ++counts[bucket_of(keys[i])];
@@ -192,98 +190,105 @@ Key kth_key(const Key* keys, Key* narrowed, int64_t n, int64_t k) {
   return narrowed[k];
 }
 
-// The places of the k smallest of w.keys[0, n), the first ones of equals.
-template <class Key>
-void best_places(Workspace<Key>& w, int64_t n, int64_t k, bool ordered) {
-  if (k == 0) return;
-  Key* keys = w.keys.get();
-  const Key bound = kth_key(keys, w.narrowed.get(), n, k - 1);
-  int64_t ties = k;  // how many of those at the bound are taken
-  for (int64_t i = 0; i < n; ++i) ties -= keys[i] < bound;
-  int64_t* chosen = ordered ? w.chosen.get() : w.places.get();
-  int64_t count = 0;
-  for (int64_t i = 0; count < k; ++i) {
-    Key key = keys[i];
-    if (key > bound || (key == bound && ties-- <= 0)) continue;
-    keys[count] = key;
-    chosen[count++] = i;
-  }
-  if (ordered) sort_places(w, k, [chosen](int64_t i) { return chosen[i]; });
-}
-
 template <class Key>
 int64_t place_of(const Key* keys, int64_t n, Key key) {
   return std::find(keys, keys + n, key) - keys;
 }
 
+// Calls emit(j, place) for the k smallest of w.keys[0, n), the first ones of equals.
+template <class Key, class Emit>
+void select_best(Workspace<Key>& w, int64_t n, int64_t k, bool ordered, const Emit& emit) {
+  if (k == 0) return;
+  const Key* keys = w.keys;
+  const Key bound = kth_key(keys, w.narrowed, n, k - 1);
+  int64_t ties = k;  // how many of those at the bound are taken
+  for (int64_t i = 0; i < n; ++i) ties -= keys[i] < bound;
+  int64_t count = 0;
+  for (int64_t i = 0; count < k; ++i) {
+    if (keys[i] > bound || (keys[i] == bound && ties-- <= 0)) continue;
+    w.words[count++] = static_cast<uint64_t>(i);
+  }
+  if (!ordered) {
+    for (int64_t j = 0; j < k; ++j) emit(j, static_cast<int64_t>(w.words[j]));
+    return;
+  }
+  sort_places(w, n, k, [&w](int64_t j) { return static_cast<int64_t>(w.words[j]); });
+  emit_words(w, n, k, emit);
+}
+
 template <class Key>
 int64_t frequent_place(Workspace<Key>& w, int64_t n) {
-  sort_places(w, n, [](int64_t i) { return i; });
-  const int64_t* places = w.places.get();
-  int64_t best = 0, longest = 0, first = 0;
-  for (int64_t i = 1; i <= n; ++i) {
-    if (i < n && w.keys[places[i]] == w.keys[places[first]]) continue;
-    if (i - first > longest) {
-      longest = i - first;
-      best = places[i - 1];
+  sort_places(w, n, n, [](int64_t i) { return i; });
+  int64_t best = 0, longest = 0;
+  emit_words(w, n, n, [&, start = int64_t{0}, first = Key{0}](int64_t j, int64_t place) mutable {
+    const Key key = w.keys[place];
+    if (j == 0 || key != first) {
+      start = j;
+      first = key;
     }
-    first = i;
-  }
+    // A run takes over once it is longer than the longest before it, and ends with its last place.
+    if (j - start < longest) return;
+    longest = j - start + 1;
+    best = place;
+  });
   return best;
 }
 
-// Fills w.places from w.keys. `nan` is the key of NaN, if there is one.
-template <class Key>
-void select_places(Workspace<Key>& w, int64_t n, const Selection& s, const Key* nan) {
-  const Key* keys = w.keys.get();
+// Calls emit(j, place) for what is selected from w.keys[0, n). `nan` is the key of NaN, if there is one.
+template <class Key, class Emit>
+void select_from(Workspace<Key>& w, int64_t n, const Selection& s, const Key* nan, const Emit& emit) {
   switch (s.rank) {
-    case Rank::Sorted: return sort_places(w, n, [](int64_t i) { return i; });
-    case Rank::Best: return best_places(w, n, s.k, s.ordered);
-    case Rank::Frequent: w.places[0] = frequent_place(w, n); return;
+    case Rank::Sorted:
+      sort_places(w, n, n, [](int64_t i) { return i; });
+      emit_words(w, n, n, emit);
+      return;
+    case Rank::Best: return select_best(w, n, s.k, s.ordered, emit);
+    case Rank::Frequent: return emit(0, frequent_place(w, n));
     case Rank::Median:
-      if (int64_t first = nan ? place_of(keys, n, *nan) : n; first < n) {
-        w.places[0] = first;
-        return;
-      }
-      [[fallthrough]];
-    case Rank::Kth:
-      int64_t k = s.rank == Rank::Kth ? s.k : (n - 1) / 2;
-      w.places[0] = place_of(keys, n, kth_key(keys, w.narrowed.get(), n, k));
+      if (int64_t first = nan ? place_of(w.keys, n, *nan) : n; first < n) return emit(0, first);
+      return emit(0, place_of(w.keys, n, kth_key(w.keys, w.narrowed, n, (n - 1) / 2)));
+    case Rank::Kth: return emit(0, place_of(w.keys, n, kth_key(w.keys, w.narrowed, n, s.k)));
   }
 }
 
 }  // namespace
 
 template <class T>
-bool select_by_rank(const T* x, const Lines& lines, const Selection& selection, T* values, int64_t* places) {
-  using Key = KeyOf<T>;
-  const auto [outer, n, inner] = lines;
-  const int64_t m = selection.count(n), step = inner;
-  const Key flip = selection.descending ? key_mask<T> : Key{0}, nan = key_mask<T>;
-  std::atomic<bool> enough = true;
-  parallel_for(outer * inner, std::max<int64_t>(kElementsPerThread / std::max<int64_t>(n, 1), 1),
-               [&](int64_t begin, int64_t end) {
-                 Workspace<Key> w;
-                 if (!w.allocate(n, selection)) {
-                   enough = false;
-                   return;
-                 }
-                 for (int64_t line = begin; line < end; ++line) {
-                   const T* from = x + line / step * n * step + line % step;
-                   int64_t to = line / step * m * step + line % step;
-                   Key* keys = w.keys.get();
-                   for (int64_t i = 0; i < n; ++i) keys[i] = to_key(from[i * step]) ^ flip;
-                   select_places(w, n, selection, has_nan<T> ? &nan : nullptr);
-                   for (int64_t j = 0; j < m; ++j) {
-                     places[to + j * step] = w.places[j];
-                     values[to + j * step] = from[w.places[j] * step];
-                   }
-                 }
-               });
-  return enough;
+RankPlan plan_ranks(const Lines& lines, const Selection& selection) {
+  const int64_t count = lines.outer * lines.inner, shares = count * lines.n / kElementsPerThread;
+  const int64_t threads = std::max<int64_t>(std::min({int64_t{num_threads()}, count, shares}), 1);
+  Workspace<KeyOf<T>> w;
+  return {threads, threads * static_cast<int64_t>(w.lay_out(0, lines.n, selection))};
 }
 
-#define TL_INSTANTIATE(T) template bool select_by_rank(const T*, const Lines&, const Selection&, T*, int64_t*);
+template <class T>
+void select_by_rank(const T* x, const Lines& lines, const Selection& selection, const RankPlan& plan, char* workspace,
+                    T* values, int64_t* places) {
+  using Key = KeyOf<T>;
+  const int64_t n = lines.n, m = selection.count(n), step = lines.inner, count = lines.outer * lines.inner;
+  const Key nan = key_mask<T>, flip = selection.descending ? key_mask<T> : Key{0};
+  auto share = [&](int64_t thread) {
+    Workspace<Key> w;
+    w.lay_out(reinterpret_cast<uintptr_t>(workspace + thread * (plan.workspace / plan.threads)), n, selection);
+    const int64_t end = count * (thread + 1) / plan.threads;
+    for (int64_t line = count * thread / plan.threads; line < end; ++line) {
+      const T* from = x + line / step * n * step + line % step;
+      const int64_t to = line / step * m * step + line % step;
+      for (int64_t i = 0; i < n; ++i) w.keys[i] = to_key(from[i * step]) ^ flip;
+      select_from(w, n, selection, has_nan<T> ? &nan : nullptr, [=](int64_t j, int64_t place) {
+        places[to + j * step] = place;
+        values[to + j * step] = from[place * step];
+      });
+    }
+  };
+  parallel_for(plan.threads, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t thread = begin; thread < end; ++thread) share(thread);
+  });
+}
+
+#define TL_INSTANTIATE(T)                                          \
+  template RankPlan plan_ranks<T>(const Lines&, const Selection&); \
+  template void select_by_rank(const T*, const Lines&, const Selection&, const RankPlan&, char*, T*, int64_t*);
 TL_INSTANTIATE(uint8_t)
 TL_INSTANTIATE(int8_t)
 TL_INSTANTIATE(int16_t)

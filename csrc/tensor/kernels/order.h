@@ -1,7 +1,8 @@
 // Elements of lines by their rank: sorted lines, the k best, the k-th, the median, the most frequent.
 //
 // One order for all of them: NaN is larger than every number, all NaN are equal, and so are 0 and -0. Equal elements
-// are taken in the order of their places. Thread-safe; touches no Python state. Many lines use several threads.
+// are taken in the order of their places. Thread-safe; touches no Python state. Many
+// lines use several threads.
 #pragma once
 
 #include <cstdint>
@@ -35,13 +36,20 @@ struct Selection {
   int64_t count(int64_t n) const { return rank == Rank::Sorted ? n : rank == Rank::Best ? k : 1; }
 };
 
+// How the work is shared out: threads, and the bytes of working memory that they need together, aligned to 64.
+struct RankPlan {
+  int64_t threads, workspace;
+};
+
+template <class T>
+RankPlan plan_ranks(const Lines& lines, const Selection& selection);
+
 // Fills `values` and `places`, contiguous [outer, selection.count(n), inner], with the elements selected from each line
-// and their places in it. Kth, Median and Frequent need n > 0. False, with the results undefined, where memory for
-// working is lacking.
+// and their places in it. Kth, Median and Frequent need n > 0. `workspace` is what the plan for the same lines asks for.
 //
 // T is uint8_t, int8_t, int16_t, int32_t, int64_t, Half, float or double.
 template <class T>
-[[nodiscard]] bool select_by_rank(const T* x, const Lines& lines, const Selection& selection, T* values,
-                                  int64_t* places);
+void select_by_rank(const T* x, const Lines& lines, const Selection& selection, const RankPlan& plan, char* workspace,
+                    T* values, int64_t* places);
 
 }  // namespace torchlite::kernels
