@@ -6,7 +6,7 @@ the array module, and the arguments of the row's signature, with an array in pla
 (values, indices) in the sizes that the row's results have.
 
 They agree on what is larger: NaN is larger than every number, and equal elements stay in their order, so that the
-first of them is taken where there is a choice.
+first of them is taken where there is a choice. Nothing waits for the device.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def best(lines: Any, k: int, largest: bool) -> Any:
     beyond = (lines > bound) | (nan & ~bound_nan) if largest else (lines < bound) | (~nan & bound_nan)
     ties = _equal(lines, bound)
     chosen = beyond | (ties & (ties.cumsum(-1) <= k - beyond.sum(-1, keepdims=True)))
-    return xp.nonzero(chosen)[1].reshape(-1, k)
+    return xp.argsort(~chosen, axis=-1, kind="stable")[:, :k]
 
 
 def sort(xp: Any, x: Any, dim: int | None, descending: bool) -> Any:
@@ -128,9 +128,8 @@ def mode(xp: Any, x: Any, dim: int | None, keepdim: bool) -> Any:
     # Runs of equal elements in all the lines one after the other; each line begins a run.
     starts = xp.ones(ordered.shape, dtype=bool)
     starts[:, 1:] = ~_equal(ordered[:, 1:], ordered[:, :-1])
-    starts = starts.ravel()
-    first = xp.nonzero(starts)[0][starts.cumsum() - 1]
-    length = (xp.arange(starts.size) - first).reshape(lines.shape)
+    run = starts.ravel().cumsum()
+    length = (xp.arange(run.size) - xp.searchsorted(run, run)).reshape(lines.shape)
     # The first position where a run is longest is the end of the run of the smallest element, and its last place.
     at = xp.take_along_axis(order, length.argmax(-1)[:, None], -1)
     return _pick_one(lines, at, x.shape, axis, keepdim)

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from torchlite._ops import order
 from torchlite.cuda.rows import (
     blas,
     convolution,
@@ -36,7 +37,7 @@ OWN = (
 )
 
 FAMILIES = (
-    elementwise, reduction, shape, indexing, blas, networks, losses, recurrent, convolution, normalisation,
+    elementwise, reduction, order, shape, indexing, blas, networks, losses, recurrent, convolution, normalisation,
 )
 
 
