@@ -301,6 +301,13 @@ SAMPLES = [
     unary("clone", np.copy, dtypes=NUMERIC),
     unary("detach", np.copy, dtypes=NUMERIC, grad=False),
     op(
+        "to_device",
+        sample(real(3, 4), -1),
+        sample(real(), -1),
+        reference=lambda a, device: np.copy(a),
+        dtypes=NUMERIC,
+    ),
+    op(
         "zeros_of",
         sample(real(3, 4), (2, 5)),
         reference=lambda a, sizes: np.zeros(sizes, a.dtype),
