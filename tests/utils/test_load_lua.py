@@ -57,6 +57,24 @@ def load(tmp_path, content, **options):
     return load_lua(tmp_path / "file.t7", **options)
 
 
+DAMAGED = {
+    "a long text": (i(STRING) + i(2**31 - 1) + b"x", "2147483647 bytes expected, but 1 are left"),
+    "a negative length": (i(STRING) + i(-1), "-1 bytes expected"),
+    "a storage without end": (torch_object(1, "torch.FloatStorage", q(2**61)), "bytes expected"),
+    "a size": (tensor(1, "Float", [4], [1], 1, storage(2, "Float", [1, 2, 3], "f4")), "outside a storage of 3"),
+    "an offset": (tensor(1, "Float", [1], [1], -5, storage(2, "Float", [1, 2, 3], "f4")), "outside a storage of 3"),
+    "too many dimensions": (tensor(1, "Float", [1] * 65, [1] * 65, 1, storage(2, "Float", [1], "f4")), "dimensions"),
+    "another storage": (tensor(1, "Float", [1], [1], 1, storage(2, "Long", [1], "i8")), "lies on a .*LongStorage"),
+    "no storage": (tensor(1, "Float", [1], [1], 1, value("x")), "a FloatTensor lies on a str"),
+}
+
+
+@pytest.mark.parametrize("content, why", DAMAGED.values(), ids=DAMAGED)
+def test_a_damaged_file_is_named(tmp_path, content, why):
+    with pytest.raises(T7ReaderException, match=f"file.t7' is damaged or no Torch 7 file: .*{why}"):
+        load(tmp_path, content)
+
+
 @pytest.mark.parametrize("x", [None, True, False, 3, -2.5, "text", ""])
 def test_simple_values(tmp_path, x):
     result = load(tmp_path, value(x))

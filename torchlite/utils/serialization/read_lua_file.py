@@ -17,6 +17,7 @@ import numpy as np
 
 from ... import _C
 from ...tensor import _rebuild_tensor
+from ..typename import typename
 
 __all__ = ["T7ReaderException", "TorchObject", "load_lua"]
 
@@ -66,13 +67,16 @@ class _Reader:
     def __init__(self, file: Any, name: str, unknown_classes: bool):
         self.file, self.name, self.unknown_classes = file, name, unknown_classes
         self.known: dict[int, Any] = {}
+        self.size = os.fstat(file.fileno()).st_size
+
+    def damaged(self, what: str) -> T7ReaderException:
+        return T7ReaderException(f"load_lua: {self.name!r} is damaged or no Torch 7 file: {what}")
 
     def bytes(self, n: int) -> bytes:
-        data = self.file.read(n) if n >= 0 else b""
-        if len(data) != n:
-            raise T7ReaderException(f"load_lua: {self.name!r} is damaged or no Torch 7 file: {n} bytes expected, but "
-                                    f"{len(data)} are left")  # fmt: skip
-        return data
+        left = self.size - self.file.tell()
+        if not 0 <= n <= left:  # before memory is taken for them
+            raise self.damaged(f"{n} bytes expected, but {left} are left")
+        return self.file.read(n)
 
     def number(self, kind: str) -> Any:
         return struct.unpack("<" + kind, self.bytes(struct.calcsize("<" + kind)))[0]
@@ -92,7 +96,7 @@ class _Reader:
         if tag == _BOOLEAN:
             return self.number("i") == 1
         if tag not in (_TABLE, _TORCH, _FUNCTION, _OLD_FUNCTION, _RECURSIVE_FUNCTION):
-            raise T7ReaderException(f"load_lua: {self.name!r} is damaged or no Torch 7 file: there is no tag {tag}")
+            raise self.damaged(f"there is no tag {tag}")
         index = self.number("i")
         if index not in self.known:
             self.known[index] = self.table(index) if tag == _TABLE else None
@@ -139,7 +143,12 @@ class _Reader:
         storage = self.read()
         if storage is None or not ndim:
             return cls()
-        return _rebuild_tensor(cls, storage, offset, tuple(sizes), tuple(strides))
+        if type(storage) is not getattr(_C, element + "Storage"):
+            raise self.damaged(f"a {element}Tensor lies on a {typename(storage)}")
+        try:
+            return _rebuild_tensor(cls, storage, offset, tuple(sizes), tuple(strides))
+        except (ValueError, RuntimeError) as error:
+            raise self.damaged(str(error)) from None
 
     def storage(self, element: str) -> Any:
         tensor_class = getattr(_C, element + "Tensor")
