@@ -82,12 +82,12 @@ PyObject* variable_dlpack_device(PyObject* o, PyObject*) {
 // float(v) and int(v) of a Variable with one element.
 PyObject* variable_number(PyObject* o, const char* how, PyObject* (*convert)(PyObject*)) {
   return guard([&]() -> PyObject* {
-    const Tensor* t = as_variable(o)->data.get();
+    Tensor* t = as_variable(o)->data.get();
     if (t->numel != 1)
       type_error("only Variables with one element can be converted to a number, this one has size %s",
                  format_dims(t->sizes()).c_str());
     value_read(as_variable(o), how);
-    PyRef<> number = element_to_number(t->bytes(), t->dtype);
+    PyRef<> number = only_number(t);
     return convert(number.get());
   });
 }

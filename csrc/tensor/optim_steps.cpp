@@ -1,5 +1,6 @@
 #include "tensor/optim_steps.h"
 
+#include "tensor/cuda.h"
 #include "tensor/kernels/elementwise.h"
 #include "tensor/kernels/optim.h"
 #include "tensor/kernels/reduce.h"
@@ -50,6 +51,27 @@ void require_same(const Tensor* p, const Tensor* other, const char* function, co
                   format_dims(p->sizes()).c_str());
 }
 
+// The same update by torchlite.cuda, for tensors on a device.
+PyObject* on_device(const char* function, PyObject* args) {
+  PyRef<> module = check(PyImport_ImportModule("torchlite.cuda._optim"));
+  return PyObject_Call(check(PyObject_GetAttrString(module.get(), function)).get(), args, nullptr);
+}
+
+bool any_on_device(std::initializer_list<const Tensor*> tensors) {
+  for (const Tensor* t : tensors)
+    if (t && t->device() != kCPU) return true;
+  return false;
+}
+
+void require_one_place(const char* function, std::initializer_list<const Tensor*> tensors) {
+  const Tensor* first = *tensors.begin();
+  for (const Tensor* t : tensors)
+    if (t && t->device() != first->device())
+      raise(t->device() == kCPU || first->device() == kCPU ? PyExc_TypeError : PyExc_RuntimeError,
+            "%s: all tensors must be in one place, but got a %s and a %s", function,
+            place_of(first->dtype, first->device()).c_str(), place_of(t->dtype, t->device()).c_str());
+}
+
 PyObject* sgd_step(PyObject*, PyObject* args) {
   return guard([&]() -> PyObject* {
     PyObject *p_object, *grad_object, *buf_object;
@@ -65,6 +87,10 @@ PyObject* sgd_step(PyObject*, PyObject* args) {
     require_same(param, gradient, "_sgd_step", "grad");
     if (buffer) require_same(param, buffer, "_sgd_step", "buf");
     else options.momentum = 0;
+    if (any_on_device({param, gradient, buffer})) {
+      require_one_place("_sgd_step", {param, gradient, buffer});
+      return on_device("sgd_step", args);
+    }
     double decay = std::exchange(options.weight_decay, 0.0);
     Operand p(param, "_sgd_step", true), g(gradient, "_sgd_step", decay != 0);
     Operand buf(buffer ? buffer : param, "_sgd_step", buffer != nullptr);
@@ -95,6 +121,10 @@ PyObject* adam_step(PyObject*, PyObject* args) {
     Tensor* t[4];
     for (int i = 0; i < 4; ++i) t[i] = tensor_argument(objects[i], "_adam_step", names[i]);
     for (int i = 1; i < 4; ++i) require_same(t[0], t[i], "_adam_step", names[i]);
+    if (any_on_device({t[0], t[1], t[2], t[3]})) {
+      require_one_place("_adam_step", {t[0], t[1], t[2], t[3]});
+      return on_device("adam_step", args);
+    }
     Operand p(t[0], "_adam_step", true), g(t[1], "_adam_step", false), avg(t[2], "_adam_step", true),
         avg_sq(t[3], "_adam_step", true);
     auto run = [&]<class T>(T*) {
@@ -110,10 +140,28 @@ PyObject* adam_step(PyObject*, PyObject* args) {
   });
 }
 
+// The tensors of a sequence that lie on devices, which are then no longer in it; empty if there are none.
+PyRef<> device_part(PyRef<>* tensors, const char* function) {
+  PyRef<> here = check(PyList_New(0)), there = check(PyList_New(0));
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(tensors->get()); ++i) {
+    PyObject* o = PySequence_Fast_GET_ITEM(tensors->get(), i);
+    bool on_host = tensor_argument(o, function, "tensors")->device() == kCPU;
+    check(PyList_Append((on_host ? here : there).get(), o));
+  }
+  if (!PyList_GET_SIZE(there.get())) return {};
+  *tensors = std::move(here);
+  return there;
+}
+
 PyObject* sum_squares(PyObject*, PyObject* list) {
   return guard([&]() -> PyObject* {
     PyRef<> tensors = check(PySequence_Fast(list, "_sum_squares: expected a sequence of tensors"));
     double total = 0;
+    if (PyRef<> there = device_part(&tensors, "_sum_squares")) {
+      PyRef<> part = check(on_device("sum_squares", check(PyTuple_Pack(1, there.get())).get()));
+      total = PyFloat_AsDouble(part.get());
+      if (total == -1.0 && PyErr_Occurred()) throw PyError();
+    }
     for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(tensors.get()); ++i) {
       Operand x(tensor_argument(PySequence_Fast_GET_ITEM(tensors.get(), i), "_sum_squares", "tensors"), "_sum_squares",
                 false);
@@ -131,6 +179,10 @@ PyObject* scale(PyObject*, PyObject* args) {
     double factor;
     if (!PyArg_ParseTuple(args, "Od:_scale_", &list, &factor)) throw PyError();
     PyRef<> tensors = check(PySequence_Fast(list, "_scale_: expected a sequence of tensors"));
+    if (PyRef<> there = device_part(&tensors, "_scale_")) {
+      PyRef<> number = check(PyFloat_FromDouble(factor));
+      check(on_device("scale_", check(PyTuple_Pack(2, there.get(), number.get())).get()));
+    }
     for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(tensors.get()); ++i) {
       Operand x(tensor_argument(PySequence_Fast_GET_ITEM(tensors.get(), i), "_scale_", "tensors"), "_scale_", true);
       {

@@ -1,4 +1,4 @@
-"""The fused kernels' very source, compiled for the host's processor (emulation.h), with the interface of RawModule."""
+"""The fused kernels' very source, compiled for the host's processor (emulation.h), behind RawModule's interface."""
 
 from __future__ import annotations
 

@@ -102,7 +102,10 @@ def test_arrays_have_the_method(name):
     assert [k for k in METHODS[name] if not re.search(rf"\b{k}\b", method.__doc__ or "")] == []
 
 
-@pytest.mark.parametrize("name", "data shape strides dtype device flags nbytes ndim size T".split())
+ATTRIBUTES = ["data", "shape", "strides", "dtype", "device", "flags", "nbytes", "ndim", "size", "T"]
+
+
+@pytest.mark.parametrize("name", ATTRIBUTES)
 def test_arrays_have_the_attribute(name):
     assert hasattr(cupy.ndarray, name)
 

@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 from emulation import KERNEL, Module, compile_source
 
+import torchlite
 from torchlite.cuda import _kernels, _random
 from torchlite.cuda.rows import losses, networks, recurrent
+from torchlite.optim import steps
 
 KINDS = ["float32", "float64"]
 each_kind = pytest.mark.parametrize("kind", KINDS)
@@ -65,8 +67,8 @@ def test_nvcc_compiles_every_kernel(kind, arch, tmp_path):
         pytest.skip("needs nvcc")
     path = tmp_path / "kernels.cu"
     path.write_text(_kernels.source(kind))
-    flags = [f"-arch={arch}", "-std=c++14", "-Werror=all-warnings", "-cubin"]
-    subprocess.run(["nvcc", *flags, "-o", str(tmp_path / "out"), str(path)], check=True)
+    flags = ["-std=c++14", "-Werror=all-warnings", "-cubin"]
+    subprocess.run(["nvcc", f"-arch={arch}", *flags, "-o", str(tmp_path / "out"), str(path)], check=True)
 
 
 @each_kind
@@ -144,16 +146,13 @@ def test_random_words(xp, seed):
 @each_kind
 @pytest.mark.parametrize(("mu", "dampening", "nesterov"), [(0, 0, False), (0.9, 0.1, False), (0.9, 0, True)])
 def test_sgd(xp, kind, mu, dampening, nesterov):
-    p, g, buffer = random(10, kind=kind), random(10, kind=kind, seed=1), np.full(10, np.nan, kind)
-    expected, momentum = p.copy(), None
-    for first in (True, False):
-        d = g + 0.01 * expected
-        if mu:
-            momentum = d.copy() if first else mu * momentum + (1 - dampening) * d
-            d = d + mu * momentum if nesterov else momentum
-        expected = expected - 0.1 * d
-        _kernels.sgd_step(xp, p, g, buffer if mu else p, 0.1, 0.01, mu, dampening, nesterov, first)
-    np.testing.assert_allclose(p, expected, rtol=1e-5)
+    p, g, buffer = (random(10, kind=kind, seed=seed) for seed in range(3))
+    expected = [torchlite.from_numpy(a.copy()) for a in (p, g, buffer)]
+    for decay in (0.01, 0):
+        steps.sgd_step(*expected[:2], expected[2] if mu else None, 0.1, mu, dampening, decay, nesterov)
+        _kernels.sgd_step(xp, p, g, buffer if mu else p, 0.1, decay, mu, dampening, nesterov, bool(mu))
+    for got, e in zip((p, g, buffer), expected, strict=True):
+        np.testing.assert_allclose(got, e.numpy(), rtol=1e-5, atol=1e-6)
 
 
 @each_kind

@@ -222,13 +222,13 @@ extern "C" __global__ void words(unsigned int* out, unsigned long long seed, uns
 
 // ---- optimisers ---------------------------------------------------------------------------------------------------
 
-extern "C" __global__ void sgd(real* p, const real* g, real* momentum, real lr, real decay, real mu, real dampening,
-                               int nesterov, int first, long long n) {
+extern "C" __global__ void sgd(real* p, real* g, real* momentum, real lr, real decay, real mu, real dampening,
+                               int nesterov, int has_momentum, long long n) {
   EACH(i, n);
-  real d = g[i] + decay * p[i];
-  if (mu != real(0)) {
-    real m = first ? d : mu * momentum[i] + (real(1) - dampening) * d;
-    momentum[i] = m;
+  real d = g[i];
+  if (decay != real(0)) g[i] = d = d + decay * p[i];
+  if (has_momentum) {
+    real m = momentum[i] = mu * momentum[i] + (real(1) - dampening) * d;
     d = nesterov ? d + mu * m : m;
   }
   p[i] -= lr * d;
@@ -352,11 +352,11 @@ def words(xp: Any, groups: int, seed: int, first: int) -> Any:
 
 
 def sgd_step(xp: Any, p: Any, g: Any, momentum: Any, lr: float, decay: float, mu: float, dampening: float,
-             nesterov: bool, first: bool) -> None:
-    """``momentum`` is an array of p's size, or p itself where mu is 0; ``first``: it holds nothing yet."""
+             nesterov: bool, has_momentum: bool) -> None:
+    """Weight decay is added into ``g``. ``momentum`` is any array where there is none."""
     real = p.dtype.type
     launch_each(xp, "sgd", p.dtype, p.size, p, g, momentum, real(lr), real(decay), real(mu), real(dampening),
-                np.int32(nesterov), np.int32(first))
+                np.int32(nesterov), np.int32(has_momentum))
 
 
 def adam_step(xp: Any, p: Any, g: Any, mean: Any, square: Any, step: float, beta1: float, beta2: float, eps: float,

@@ -206,7 +206,7 @@ class Compiled:
         if eager_spec != entry.spec:
             raise RuntimeError("jit check: run eagerly, the function returns another structure than its trace")
         for path, ours, theirs in zip(paths(entry.spec), outputs, eager, strict=True):
-            a, b = ours.data.numpy(), theirs.data.numpy()
+            a, b = ours.data.cpu().numpy(), theirs.data.cpu().numpy()
             same = a.shape == b.shape and a.dtype == b.dtype
             if not same or not ((a == b) | ((a != a) & (b != b))).all():
                 raise RuntimeError(

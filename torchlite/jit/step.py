@@ -17,6 +17,10 @@ from torchlite.optim import SGD, Adam
 __all__ = ["CompiledStep", "compile_step"]
 
 
+def _bytes(v: Variable) -> bytes:
+    return v.data.cpu().numpy().tobytes()
+
+
 class _Plan:
     """How the steps for one kind of batch are run."""
 
@@ -42,7 +46,7 @@ class _Plan:
             ours = program.run_plain(*inputs)
         with without_effects():
             theirs = self._engine(inputs)
-        if all(a.data.numpy().tobytes() == b.data.numpy().tobytes() for a, b in zip(ours, theirs, strict=True)):
+        if all(_bytes(a) == _bytes(b) for a, b in zip(ours, theirs, strict=True)):
             self.program = program
 
     def _engine(self, inputs: list) -> tuple:
