@@ -108,14 +108,16 @@ def operands(n):
     return scope | {"np": np, "torchlite": torchlite, "G": generator}
 
 
-def nanoseconds(statement, scope):
-    """The least time of several runs. NumPy's warnings are off."""
-    timer = timeit.Timer(statement, globals=scope)
-    count, taken = 1, timer.timeit(1)
-    while taken < 2e-3:
-        count *= 4
-        taken = timer.timeit(count)
-    return min(timer.repeat(5, count)) / count * 1e9
+def nanoseconds(statements, size):
+    """The least time of each statement in many short runs, taken in turn so that what slows the machine slows both.
+
+    NumPy's warnings are off.
+    """
+    with np.errstate(all="ignore"):
+        timers = [timeit.Timer(statement, globals=operands(size)) for statement in statements]
+        counts = [max(5, int(2e-4 / (timer.timeit(20) / 20))) for timer in timers]
+        runs = [[timer.timeit(n) / n for timer, n in zip(timers, counts, strict=True)] for _ in range(40)]
+    return [min(times) * 1e9 for times in zip(*runs, strict=True)]
 
 
 def main():
@@ -128,8 +130,7 @@ def main():
     for ours, theirs in ROWS.items():
         if options.names and not any(name in ours for name in options.names):
             continue
-        with np.errstate(all="ignore"):
-            times = [nanoseconds(statement, operands(options.size)) for statement in (ours, theirs)]
+        times = nanoseconds((ours, theirs), options.size)
         results.append((times[0] - times[1], *times, ours, theirs))
     results.sort(reverse=True)
     print(f"{'above':>8} {'ours':>8} {'NumPy':>8}")

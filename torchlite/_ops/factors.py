@@ -50,7 +50,7 @@ define_matrix_op(
     "(Q, R): self = Q R, where the columns of Q are orthonormal and R is upper triangular. Of a matrix of size (m, n) "
     "they have the sizes (m, k) and (k, n) with k = min(m, n).",
     sizes=_qr_sizes,
-    compute=lambda a: tuple(module_of(a).linalg.qr(a, mode="reduced")),
+    compute=lambda a: module_of(a).linalg.qr(a),
     backward=_qr_backward,
     uses={"self": ("out0", "out1")},
     outputs=2,
@@ -222,24 +222,22 @@ def _symeig_sizes(self: Sizes, eigenvectors: bool, upper: bool) -> list[Sizes]:
 
 
 def _symeig(a: Any, eigenvectors: bool, upper: bool) -> Any:
-    xp = module_of(a)
-    values, vectors = xp.linalg.eigh(a, UPLO="U" if upper else "L")
-    # The vectors are made in any case, for the gradient of the values; the third result is what that uses.
-    return values, vectors if eigenvectors else vectors[:0, 0], vectors
+    linalg, triangle = module_of(a).linalg, "U" if upper else "L"
+    return linalg.eigh(a, triangle) if eigenvectors else (linalg.eigvalsh(a, triangle), a[:0, 0])
 
 
 def _symeig_backward(ctx: Any, values_grad: Any, vectors_grad: Any) -> Any:
-    vectors = ctx.output(1) if ctx.value("eigenvectors") else ctx.output(2)
-    if not ctx.value("eigenvectors") and ctx.recording:
-        # The hidden vectors have no history: those of a call that returns them have.
-        vectors = ctx.value("self").symeig(True, ctx.value("upper"))[1]
+    upper = ctx.value("upper")
     inner = values_grad.diag()
     if ctx.value("eigenvectors"):
+        vectors = ctx.output(1)
         inner = inner + vectors.t().mm(vectors_grad) * _gaps(ctx.output(0))
+    else:
+        vectors = ctx.value("self").symeig(True, upper)[1]
     s = vectors.mm(inner).mm(vectors.t())
     s = s + s.t()
     # The gradient is that of the triangle that is read.
-    half = (s.triu() + s.triu(1)) if ctx.value("upper") else (s.tril() + s.tril(-1))
+    half = (s.triu() + s.triu(1)) if upper else (s.tril() + s.tril(-1))
     return half * 0.5, None, None
 
 
@@ -250,9 +248,8 @@ define_matrix_op(
     sizes=_symeig_sizes,
     compute=_symeig,
     backward=_symeig_backward,
-    uses={"self": ("self", "out0", "out1", "out2")},
+    uses={"self": ("self", "out0", "out1")},
     outputs=2,
-    hidden_outputs=1,
 )
 
 

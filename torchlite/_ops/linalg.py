@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy
@@ -13,10 +14,10 @@ from . import TensorType, define_op
 from .matrices import (
     Sizes,
     define_matrix_op,
-    lu_factor,
     one_triangle,
     require_right_side,
     require_square,
+    solve_and_factor,
     solve_triangular,
     transposed,
 )
@@ -50,11 +51,6 @@ def _gesv_sizes(self: Sizes, A: Sizes) -> list[Sizes]:
     return [require_right_side("gesv", self, A), tuple(A)]
 
 
-def _gesv(b: Any, a: Any) -> Any:
-    x = module_of(a).linalg.solve(a, b)
-    return x, lu_factor(a[None])[0][0]
-
-
 def _gesv_backward(ctx: Any, grad: Any, _: Any) -> Any:
     b_grad = grad.gesv(ctx.value("A").t())[0]
     return b_grad, -_outer(b_grad, ctx.output(0)) if ctx.needs("A") else None
@@ -65,7 +61,7 @@ define_matrix_op(
     "(X, LU): the solution of A X = self for a matrix (or vector) self, and the factors of A with partial pivoting, "
     "packed into one matrix. LU has no gradient. RuntimeError if A is singular.",
     sizes=_gesv_sizes,
-    compute=_gesv,
+    compute=lambda b, a: solve_and_factor(a, b),
     backward=_gesv_backward,
     uses={"self": "A", "A": ("A", "out0")},
     outputs=2,
@@ -117,8 +113,11 @@ def _cholesky(a: Any) -> Any:
         factor = xp.linalg.cholesky(a)
     except numpy.linalg.LinAlgError:
         return None
-    # CuPy says it with NaN.
-    return None if xp.isnan(xp.diagonal(factor)).any() else factor
+    if xp is numpy:  # It factors a NaN, which then reaches the end of the diagonal.
+        nan = factor.size > 0 and math.isnan(factor.item(-1))
+    else:  # CuPy says it with NaN.
+        nan = xp.isnan(xp.diagonal(factor)).any()
+    return None if nan else factor
 
 
 def _order_without_factor(a: Any) -> int:
@@ -134,12 +133,12 @@ def _order_without_factor(a: Any) -> int:
 
 
 def _potrf(a: Any, upper: bool) -> Any:
-    lower = transposed(a) if upper else a
+    lower = a.T if upper else a
     factor = _cholesky(lower)
     if factor is None:
         k = _order_without_factor(lower)
         raise RuntimeError(f"potrf: the leading minor of order {k} is not positive definite")
-    return transposed(factor) if upper else factor
+    return factor.T if upper else factor
 
 
 def _half_diagonal(x: Any) -> Any:

@@ -7,6 +7,7 @@ up to rounding.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy
@@ -37,7 +38,10 @@ def define_matrix_op(
     single precision, integers in double) and returns arrays. ``dtypes`` names the types of results that differ,
     ``integers`` the positions of tensors of integers, which stay as they are.
     """
-    name = signature.partition("(")[0]
+    name, _, parameters = signature.partition("(")
+    matrices = [i for i, p in enumerate(parameters.split(",")) if p.split()[0] == "Tensor" and i not in integers]
+    first, *others = matrices
+    check = lru_cache(64)(sizes)  # which has no effect but to raise
 
     def require_one_type(given: list[str]) -> str:
         for other in given[1:]:
@@ -45,27 +49,33 @@ def define_matrix_op(
                 raise TypeError(f"{name}: all tensors must have one type, but got {given[0]} and {other}")
         return given[0]
 
-    def is_matrix(i: int, a: Any) -> bool:
-        return isinstance(a, _C._TensorBase) and i not in integers
+    def compute_as(work: str, values: list[Any]) -> Any:
+        for i in matrices:
+            values[i] = values[i].astype(work, copy=False)
+        return compute(*values)
 
     def forward(*args: Any) -> Any:
-        sizes(*(tuple(a.size()) if isinstance(a, _C._TensorBase) else a for a in args))
-        given = [a.dtype for i, a in enumerate(args) if is_matrix(i, a)]
-        require_one_type([str(dtype) for dtype in given])
-        half = given[0] == "float16"
-        work = given[0] if given[0].kind == "f" and not half else "float32" if half else "float64"
-        arrays = [array(a).astype(work, copy=False) if is_matrix(i, a) else a for i, a in enumerate(args)]
+        check(*[a.size() if isinstance(a, _C._TensorBase) else a for a in args])
+        values = [*args]
+        dtype = args[first].dtype
+        values[first] = array(args[first])
+        for i in others:
+            values[i] = array(args[i])
+            if args[i].dtype != dtype:
+                require_one_type([str(args[i].dtype) for i in matrices])
         try:
-            results = compute(*arrays)
+            if dtype.char in "fd":
+                return compute(*values)
+            if dtype.char != "e":
+                return compute_as("float64", values)
+            results = compute_as("float32", values)
         except numpy.linalg.LinAlgError as e:
             raise RuntimeError(f"{name}: {str(e)[:1].lower()}{str(e)[1:]}") from None
-        if not half:
-            return results
         results = results if isinstance(results, tuple) else (results,)
         return tuple(r.astype("float16") if r.dtype.kind == "f" else r for r in results)
 
     def types(*args: Any) -> Any:
-        tensors = [a for i, a in enumerate(args) if isinstance(a, TensorType) and i not in integers]
+        tensors = [args[i] for i in matrices]
         dtype = require_one_type([t.dtype for t in tensors])
         dtype = dtype if dtype in FLOATING else "Double"
         found = sizes(*(a.sizes if isinstance(a, TensorType) else a for a in args))
@@ -134,6 +144,29 @@ def solve_triangular(name: str, a: Any, b: Any, upper: bool, unit: bool = False)
 # ---- LU with partial pivoting -------------------------------------------------------------------------------------
 
 PANEL = 32
+SMALL = 16 * 16  # elements up to which the call of a library costs more than the work
+
+
+def _factor_panel(a: Any, pivots: Any, first: int, last: int) -> bool:
+    """Columns `first` to `last` of the factors in place, which are left alone elsewhere but for exchanges of rows.
+
+    Returns whether they are known to hold a 0 on a diagonal, which is not asked of a device.
+    """
+    xp = module_of(a)
+    if xp is numpy:
+        return _C._lu_panel(a, pivots, first, last) >= 0
+    batch = xp.arange(len(a))
+    for j in range(first, last):
+        p = j + xp.abs(a[:, j:, j]).argmax(1)
+        pivots[:, j] = p
+        row = a[:, j].copy()
+        a[:, j] = a[batch, p]
+        a[batch, p] = row
+        pivot = a[:, j, j]
+        # Below a pivot of 0 is nothing but zeros.
+        a[:, j + 1 :, j] /= xp.where(pivot == 0, 1, pivot)[:, None]
+        a[:, j + 1 :, j + 1 : last] -= a[:, j + 1 :, j, None] * a[:, j, None, j + 1 : last]
+    return False
 
 
 def lu_factor(matrices: Any) -> tuple[Any, Any]:
@@ -142,24 +175,27 @@ def lu_factor(matrices: Any) -> tuple[Any, Any]:
     a = matrices.copy()
     count, n, _ = a.shape
     pivots = xp.zeros((count, n), dtype="int64")
-    batch = xp.arange(count)
     for first in range(0, n, PANEL):
         last = min(first + PANEL, n)
-        for j in range(first, last):
-            p = j + xp.abs(a[:, j:, j]).argmax(1)
-            pivots[:, j] = p
-            row = a[:, j].copy()
-            a[:, j] = a[batch, p]
-            a[batch, p] = row
-            pivot = a[:, j, j]
-            # Below a pivot of 0 is nothing but zeros.
-            a[:, j + 1 :, j] /= xp.where(pivot == 0, 1, pivot)[:, None]
-            a[:, j + 1 :, j + 1 : last] -= a[:, j + 1 :, j, None] * a[:, j, None, j + 1 : last]
+        _factor_panel(a, pivots, first, last)
         if last < n:
             corner = a[:, first:last, first:last]
             a[:, first:last, last:] = solve_triangular("lu", corner, a[:, first:last, last:], False, True)
             a[:, last:, last:] -= a[:, last:, first:last] @ a[:, first:last, last:]
     return a, pivots
+
+
+def solve_and_factor(a: Any, b: Any) -> tuple[Any, Any]:
+    """The x with a x = b for one matrix, and the packed factors of a. LinAlgError if it is singular."""
+    xp = module_of(a)
+    if xp is not numpy or not b.size <= a.size <= SMALL:
+        return xp.linalg.solve(a, b), lu_factor(a[None])[0][0]
+    lu, x = a.copy(), b.copy()
+    pivots = numpy.empty((1, len(a)), numpy.int64)
+    if _factor_panel(lu[None], pivots, 0, len(a)):
+        raise numpy.linalg.LinAlgError("Singular matrix")
+    _C._lu_solve(lu, pivots[0], x if x.ndim == 2 else x[:, None])
+    return x, lu
 
 
 def permutations(pivots: Any) -> Any:
