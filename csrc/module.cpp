@@ -54,12 +54,16 @@ PyObject* set_discard_effects(PyObject*, PyObject* value) {
   });
 }
 
+PyObject* discards_effects(PyObject*, PyObject*) { return PyBool_FromLong(discard_effects); }
+
 PyMethodDef module_functions[] = {
     {"_autograd_init", autograd_init, METH_NOARGS,
      "Registers the classes Variable, Function, StochasticFunction, Expr and Arg of the calling module."},
     {"_set_grad_enabled", set_grad_enabled, METH_O, "Switches recording on this thread; returns the former state."},
     {"_set_discard_effects", set_discard_effects, METH_O,
      "Whether operations on this thread write nothing but their results; returns the former state."},
+    {"_discards_effects", discards_effects, METH_NOARGS,
+     "Whether operations on this thread write nothing but their results."},
     {"_is_grad_enabled", is_grad_enabled, METH_NOARGS, "Whether operations are recorded on this thread."},
     {"_constant", constant, METH_O,
      "A leaf on a tensor that doesn't require grad, and that a trace takes for a constant of the program."},

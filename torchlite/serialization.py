@@ -8,13 +8,14 @@ and readable elsewhere; it needs the package safetensors (`pip install torchlite
 
 import os
 import pickle
+import re
 import secrets
 from collections import OrderedDict
 from collections.abc import Mapping
 
 import numpy as np
 
-from torchlite import _C
+from torchlite import _C, _copying
 from torchlite.utils.typename import typename
 
 __all__ = ["load", "save"]
@@ -44,20 +45,100 @@ def load(f, map_location=None, pickle_module=pickle):
     """Reads the object that `save` wrote to `f`, a path or a binary file that is open for reading.
 
     Unpickling runs code from the file: load only files that you trust, or `.safetensors`, which come back as an
-    OrderedDict of tensors. Tensors are loaded onto the CPU, which is what `map_location` may ask for. Files that
-    `torch.save` wrote in 2017 are read too: state dicts, tensors, Variables, modules of classes that torchlite has.
-    RuntimeError if the file is none of `save`'s.
+    OrderedDict of tensors.
+
+    Tensors come back where they were, or on the current device where theirs is missing now. `map_location` says
+    otherwise: 'cpu', 'cuda' (the current device) or 'cuda:1' for all; a dictionary from such names to others; or a
+    function that gets each storage in host memory and the name of the place where it was, and returns a storage, or
+    None for the usual place. Storages that are saved without a tensor and were on the host stay there.
+
+    Files that `torch.save` wrote in 2017 are read too, onto the CPU: state dicts, tensors, Variables, modules of
+    classes that torchlite has.
+
+    RuntimeError if the file is none of `save`'s, or holds CUDA tensors and there is no device for them;
+    NotImplementedError for another `map_location`.
     """
-    if isinstance(map_location, str) and map_location != "cpu":
-        raise NotImplementedError(f"load: map_location has to be 'cpu', a function or None, but is {map_location!r}")
+    places = None if map_location is None else _Places(map_location)
     if hasattr(f, "read"):
-        return _read(f, getattr(f, "name", f), pickle_module)
+        return _read(f, getattr(f, "name", f), pickle_module, places)
     path = os.fsdecode(f)
     if _is_safetensors(path):
         arrays = _safetensors("load").load_file(path)
-        return OrderedDict((name, _C.from_numpy(array)) for name, array in arrays.items())
+        tensors = OrderedDict((name, _C.from_numpy(array)) for name, array in arrays.items())
+        return OrderedDict((name, places.moved(t)) for name, t in tensors.items()) if places else tensors
     with open(path, "rb") as file:
-        return _read(file, path, pickle_module)
+        return _read(file, path, pickle_module, places)
+
+
+class _Places:
+    """Where a `map_location` puts what is loaded; for one load."""
+
+    def __init__(self, map_location):
+        if isinstance(map_location, str):
+            _device(map_location)
+        elif isinstance(map_location, Mapping):
+            for name in map_location.values():
+                _device(name)
+        elif not callable(map_location):
+            raise _unknown(map_location)
+        self.map_location = map_location
+        self.known = {}  # host storages that were mapped before, by id: themselves, and the result
+        self.substitutes = {
+            ("torchlite.cuda._transfer", "_rebuild_storage"): lambda host, device: self.place(host, f"cuda:{device}"),
+            ("torchlite._copying", "_rebuild_tensor"): self._rebuild_tensor,
+        }
+
+    def place(self, storage, location):
+        """The storage where it shall be; `storage` lies on the host, and what it holds was at `location`."""
+        target = self.map_location
+        if isinstance(target, str):
+            location = target
+        elif isinstance(target, Mapping):
+            location = target.get(location, location)
+        else:
+            found = target(storage, location)
+            if found is not None:
+                return found
+        device = _device(location)
+        if device == "cpu":
+            return storage
+        from torchlite.cuda import _transfer
+
+        if device is None:
+            return storage.cuda()
+        return _transfer._rebuild_storage(storage, device)
+
+    def _rebuild_tensor(self, cls, storage, offset, size, stride):
+        if not storage.is_cuda and cls not in _C._cuda_tensor_classes:
+            if id(storage) not in self.known:
+                self.known[id(storage)] = storage, self.place(storage, "cpu")
+            storage = self.known[id(storage)][1]
+        classes = _C
+        if storage.is_cuda:
+            from torchlite import cuda as classes
+        if storage.is_cuda != (cls in _C._cuda_tensor_classes):
+            cls = getattr(classes, cls.__name__)
+        return _copying._rebuild_tensor(cls, storage, offset, size, stride)
+
+    def moved(self, tensor):
+        storage = self.place(tensor.storage(), "cpu")
+        cls = getattr(_C, type(storage).__name__.replace("Storage", "Tensor"))
+        return self._rebuild_tensor(cls, storage, 0, tensor.size(), tensor.stride()) if storage.is_cuda else tensor
+
+
+def _device(location):
+    """'cpu', or the number of the device that a name stands for: None for the current one."""
+    match = re.fullmatch(r"cpu|cuda(?::(\d+))?", location) if isinstance(location, str) else None
+    if match is None:
+        raise _unknown(location)
+    return "cpu" if location == "cpu" else None if match[1] is None else int(match[1])
+
+
+def _unknown(location):
+    return NotImplementedError(
+        "load: map_location has to be 'cpu', 'cuda', 'cuda:<number>', a dictionary of these, a function or None, "
+        f"but is {location!r}"
+    )
 
 
 def _write(obj, file, pickle_module, protocol):
@@ -65,12 +146,12 @@ def _write(obj, file, pickle_module, protocol):
     pickle_module.dump(obj, file, protocol=protocol)
 
 
-def _read(file, name, pickle_module):
+def _read(file, name, pickle_module, places=None):
     from .compat import files
 
     head = file.read(len(_HEADER))
     if head == _HEADER:
-        return files.unpickler(file, pickle_module).load()
+        return files.unpickler(file, pickle_module, substitutes=places and places.substitutes).load()
     if files.MAGIC.startswith(head) and head + file.read(len(files.MAGIC) - len(head)) == files.MAGIC:
         return files.read(file, name, pickle_module)
     raise RuntimeError(f"load: {name!r} is not a file that torchlite.save wrote")

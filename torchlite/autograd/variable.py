@@ -29,6 +29,12 @@ _CLASSES = [
 ]
 
 
+def _in_type(variable: Variable, number: int) -> Variable:
+    """A copy in the element type with this number, in the same place; of the same type the Variable itself."""
+    classes = _C._cuda_tensor_classes if variable.data.is_cuda else _CLASSES
+    return variable if type(variable.data) is classes[number] else _cast(variable, number)
+
+
 def _attribute_slots(cls: type) -> list[str]:
     """The names, as stored, of the ``__slots__`` that Python subclasses of Variable added."""
     names = []
@@ -233,43 +239,43 @@ class Variable(_C._VariableBase):
             number = _C._cuda_tensor_classes.index(cls)
         else:
             here, number = self.cpu(), _CLASSES.index(cls)
-        return here if cls is type(here.data) else _cast(here, number)
+        return _in_type(here, number)
 
     def type_as(self, other: Any) -> Variable:
         """A copy in the type of ``other``, a Variable or a tensor; see :meth:`type`."""
         return self.type(type(_data_of(other)))
 
     def double(self) -> Variable:
-        """``type(DoubleTensor)``"""
-        return self.type(_C.DoubleTensor)
+        """A copy in the type Double, where the Variable lies; see :meth:`type`."""
+        return _in_type(self, _CLASSES.index(_C.DoubleTensor))
 
     def half(self) -> Variable:
-        """``type(HalfTensor)``"""
-        return self.type(_C.HalfTensor)
+        """A copy in the type Half, where the Variable lies; see :meth:`type`."""
+        return _in_type(self, _CLASSES.index(_C.HalfTensor))
 
     def float(self) -> Variable:
-        """``type(FloatTensor)``"""
-        return self.type(_C.FloatTensor)
+        """A copy in the type Float, where the Variable lies; see :meth:`type`."""
+        return _in_type(self, _CLASSES.index(_C.FloatTensor))
 
     def long(self) -> Variable:
-        """``type(LongTensor)``"""
-        return self.type(_C.LongTensor)
+        """A copy in the type Long, where the Variable lies; see :meth:`type`."""
+        return _in_type(self, _CLASSES.index(_C.LongTensor))
 
     def int(self) -> Variable:
-        """``type(IntTensor)``"""
-        return self.type(_C.IntTensor)
+        """A copy in the type Int, where the Variable lies; see :meth:`type`."""
+        return _in_type(self, _CLASSES.index(_C.IntTensor))
 
     def short(self) -> Variable:
-        """``type(ShortTensor)``"""
-        return self.type(_C.ShortTensor)
+        """A copy in the type Short, where the Variable lies; see :meth:`type`."""
+        return _in_type(self, _CLASSES.index(_C.ShortTensor))
 
     def char(self) -> Variable:
-        """``type(CharTensor)``"""
-        return self.type(_C.CharTensor)
+        """A copy in the type Char, where the Variable lies; see :meth:`type`."""
+        return _in_type(self, _CLASSES.index(_C.CharTensor))
 
     def byte(self) -> Variable:
-        """``type(ByteTensor)``"""
-        return self.type(_C.ByteTensor)
+        """A copy in the type Byte, where the Variable lies; see :meth:`type`."""
+        return _in_type(self, _CLASSES.index(_C.ByteTensor))
 
     def cpu(self) -> Variable:
         """A copy in host memory, to which the gradient flows; the Variable itself if it is there."""

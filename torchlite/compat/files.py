@@ -26,11 +26,22 @@ MAGIC = pickle.dumps(0x1950A86A20F9469CFC6C, 2)
 _VERSION = 1001
 
 
-def unpickler(file: Any, pickle_module: Any, persistent_load: Callable | None = None, **options: Any) -> Any:
-    """An unpickler for which the names of torch's classes and functions stand for torchlite's."""
+def unpickler(
+    file: Any,
+    pickle_module: Any,
+    persistent_load: Callable | None = None,
+    substitutes: dict[tuple[str, str], Any] | None = None,
+    **options: Any,
+) -> Any:
+    """An unpickler for which the names of torch's classes and functions stand for torchlite's.
+
+    ``substitutes`` has what other names, pairs of a module and a name in it, stand for.
+    """
 
     class Unpickler(pickle_module.Unpickler):
         def find_class(self, module: str, name: str) -> Any:
+            if substitutes and (module, name) in substitutes:
+                return substitutes[module, name]
             if module == "torch" or module.startswith("torch."):
                 try:
                     return _import_dotted_name(f"torchlite{module[len('torch'):]}.{name}")

@@ -63,6 +63,8 @@ def copy(dst: Any, src: Any, stream: Any = None) -> None:
     Without ``stream`` the host's memory may be written again when this returns. With one the copy is only queued, for
     which that memory has to be pinned, C-contiguous and of the device's type and size.
     """
+    if dst.size == 0 and dst.shape == src.shape:
+        return
     if isinstance(dst, np.ndarray):
         _to_host(dst, src, stream)
     elif isinstance(src, np.ndarray):

@@ -45,6 +45,20 @@ def _generator_of(xp: Any) -> Generator:
     return generator(xp.cuda.runtime.getDevice())
 
 
+def states() -> dict[int, tuple[int, int]]:
+    """The states of the generators that have been used, by device."""
+    return {device: (g.seed, g.counter) for device, g in _generators.items()}
+
+
+def restore(states: dict[int, tuple[int, int]]) -> None:
+    """Puts all generators back into :func:`states`; one that was new then is new again."""
+    for device in set(_generators) - set(states):
+        del _generators[device]
+    for device, (seed, counter) in states.items():
+        g = generator(device)
+        g.seed, g.counter = seed, counter
+
+
 # ---- the package's functions -----------------------------------------------------------------------------------------
 
 

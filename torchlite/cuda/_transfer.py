@@ -144,7 +144,10 @@ def from_dlpack(source: Any, device: tuple[int, int] | None = None) -> Any:
 
 def _rebuild_storage(host: Any, device: int) -> Any:
     """The storage's contents on its device, or on the current one where there are fewer devices now."""
-    cupy = _library.connect()
+    try:
+        cupy = _library.connect()
+    except RuntimeError as e:
+        raise RuntimeError(f"{e}. A CUDA tensor is loaded onto the host by load(..., map_location='cpu')") from e
     index = device if device < cupy.cuda.runtime.getDeviceCount() else cupy.cuda.runtime.getDevice()
     vector = _vector(host)
     return to_device(vector, index).storage()

@@ -11,11 +11,10 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
-import torchlite
 from torchlite import _C
 from torchlite.jit.passes import optimize
 from torchlite.jit.structure import flatten, paths, unflatten
-from torchlite.jit.tracing import alias, record, without_effects
+from torchlite.jit.tracing import alias, random_states, record, restore_random, without_effects
 
 __all__ = ["Compiled", "compile", "jit", "trace"]
 
@@ -130,7 +129,7 @@ class Compiled:
             return self._fn(*args, **kwargs)
         entry, inputs = self._entry(args, kwargs)
         if self._check:
-            state = torchlite.get_rng_state()
+            state = random_states()
         outputs = entry.run(inputs)
         if self._check:
             self._compare(entry, outputs, args, kwargs, state)
@@ -201,7 +200,7 @@ class Compiled:
         again_args, again_kwargs = unflatten(spec, iter([alias(v) for v in leaves]))
         eager: list = []
         with without_effects():
-            torchlite.set_rng_state(state)
+            restore_random(state)
             eager_spec = flatten(self._fn(*again_args, **again_kwargs), eager, "results of a jit function")
         if eager_spec != entry.spec:
             raise RuntimeError("jit check: run eagerly, the function returns another structure than its trace")

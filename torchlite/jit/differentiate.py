@@ -14,6 +14,7 @@ import numpy as np
 
 import torchlite
 from torchlite import _C, autograd
+from torchlite._arrays import array, module_of
 from torchlite.autograd import Variable
 from torchlite.jit.passes import eliminate_common_subexpressions, eliminate_dead_code
 from torchlite.jit.passes.effects import locals_of
@@ -32,20 +33,33 @@ def _example(tensor_type: Any, generator: Any, requires_grad: bool = False) -> V
 
     Square matrices are symmetric with a dominant diagonal, hence positive definite: they have an inverse and factors.
     """
-    if tensor_type.device >= 0:
-        raise RuntimeError("jit.vjp: lambdas on CUDA tensors can't be differentiated")
     sizes = tuple(tensor_type.sizes)
     if any(n < 0 for n in sizes):
         raise RuntimeError(f"jit.vjp: {tensor_type} has an open size")
+    if tensor_type.device >= 0:
+        from torchlite.cuda import _library, _random
+
+        data = _C._cuda_empty(getattr(torchlite.cuda, tensor_type.dtype + "Tensor"), sizes, tensor_type.device)
+        if not is_differentiable(tensor_type):
+            return Variable(data.zero_())
+        cupy = _library.connect()
+        with cupy.cuda.Device(tensor_type.device):
+            drawn = _random.uniform(cupy, sizes, data.dtype, 0.1, 0.9, _random.Generator())
+            data.copy_(_C._from_cupy(_dominant(drawn)))
+        return Variable(data, requires_grad=requires_grad)
     kind = getattr(torchlite, tensor_type.dtype + "Tensor")
     if not is_differentiable(tensor_type):
         return Variable(torchlite.from_numpy(np.zeros(sizes)).type(kind))
-    values = generator.uniform(0.1, 0.9, sizes)
-    if len(sizes) > 1 and sizes[-1] == sizes[-2]:
-        n = sizes[-1]
-        values = (values + values.swapaxes(-1, -2)) / (4 * n)
-        values[..., range(n), range(n)] += 0.45
+    values = _dominant(generator.uniform(0.1, 0.9, sizes))
     return Variable(torchlite.from_numpy(values).type(kind), requires_grad=requires_grad)
+
+
+def _dominant(values: Any) -> Any:
+    """The numbers; those of square matrices made symmetric, with a dominant diagonal."""
+    if values.ndim < 2 or values.shape[-1] != values.shape[-2]:
+        return values
+    n = values.shape[-1]
+    return (values + values.swapaxes(-1, -2)) / (4 * n) + 0.45 * module_of(values).eye(n)
 
 
 def _wrt(lam: Any, wrt: Sequence[int] | None, name: str) -> list[int]:
@@ -137,8 +151,8 @@ def _derivative(lam: Any, wrt: list[int], values: bool, ones: bool) -> Any:
         traced = record(call, [*inputs, *cotangents])
     # What backward made itself may depend on sizes, never on data: zeros, ones, and masks.
     for constant in traced.captures:
-        elements = constant.data.numpy()
-        if elements.dtype.kind == "f" and elements.size and not (elements == elements.flat[0]).all():
+        elements = array(constant.data)
+        if elements.dtype.kind == "f" and elements.size and not (elements == elements.reshape(-1)[0]).all():
             raise RuntimeError(
                 "jit.vjp: the gradient of an operation in the lambda isn't made of traced operations, so it would be "
                 "a constant of the derivative. Is there a Function whose backward is once_differentiable?"

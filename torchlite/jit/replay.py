@@ -16,6 +16,7 @@ from torchlite.autograd import Function, Variable
 from torchlite.jit.differentiate import _reached, is_differentiable, vjp
 from torchlite.jit.passes import optimize
 from torchlite.jit.passes.effects import is_pure, locals_of
+from torchlite.jit.tracing import same_bits
 
 __all__ = ["Replay", "ReplayPlan", "plan_replay"]
 
@@ -82,8 +83,14 @@ class ReplayPlan:
 
 
 def _zeros(tensor_type: Any) -> Variable:
-    zeros = torchlite.from_numpy(np.zeros(tuple(tensor_type.sizes)))
-    return Variable(zeros.type(getattr(torchlite, tensor_type.dtype + "Tensor")))
+    sizes = tuple(tensor_type.sizes)
+    if tensor_type.device < 0:
+        zeros = torchlite.from_numpy(np.zeros(sizes)).type(getattr(torchlite, tensor_type.dtype + "Tensor"))
+    else:
+        from torchlite import cuda
+
+        zeros = _C._cuda_empty(getattr(cuda, tensor_type.dtype + "Tensor"), sizes, tensor_type.device).zero_()
+    return Variable(zeros)
 
 
 class Replay(Function):
@@ -177,4 +184,4 @@ def _agrees(plan: ReplayPlan, inputs: list) -> bool:
         if any(g is None for g in gradients):
             return False
         found.append([v.data for v in (*outputs, *gradients) if v is not None])
-    return all(a.numpy().tobytes() == b.numpy().tobytes() for a, b in zip(*found, strict=True))
+    return all(same_bits(a, b) for a, b in zip(*found, strict=True))

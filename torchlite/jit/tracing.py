@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -20,15 +21,39 @@ def alias(variable: Variable) -> Variable:
     return Variable(variable.data, requires_grad=variable.requires_grad)
 
 
+def same_bits(a: Any, b: Any) -> bool:
+    """Whether two tensors hold the very same bits. On a device they are compared there: one number moves."""
+    if a.size() != b.size() or a.type() != b.type():
+        return False
+    if not a.is_cuda:
+        return a.numpy().tobytes() == b.numpy().tobytes()
+    with torchlite.cuda.device_of(a):
+        bits = [t.contiguous().cupy().view("u1") if t.numel() else None for t in (a, b)]
+        return bits[0] is None or bool((bits[0] == bits[1]).all())
+
+
+def random_states() -> tuple:
+    """The states of all generators: the host's, and those of the devices that have drawn."""
+    devices = sys.modules.get("torchlite.cuda._random")
+    return torchlite.get_rng_state(), devices.states() if devices else {}
+
+
+def restore_random(states: tuple) -> None:
+    """Puts all generators back into :func:`random_states`."""
+    torchlite.set_rng_state(states[0])
+    if devices := sys.modules.get("torchlite.cuda._random"):
+        devices.restore(states[1])
+
+
 @contextmanager
 def without_effects() -> Iterator[None]:
-    """What runs within leaves nothing but its results: the random generator and running statistics are as before."""
-    state, discarded = torchlite.get_rng_state(), _C._set_discard_effects(True)
+    """What runs within leaves nothing but its results: random generators and running statistics are as before."""
+    states, discarded = random_states(), _C._set_discard_effects(True)
     try:
         yield
     finally:
         _C._set_discard_effects(discarded)
-        torchlite.set_rng_state(state)
+        restore_random(states)
 
 
 def record(fn: Callable, inputs: Sequence[Variable], locations: bool = False) -> Any:

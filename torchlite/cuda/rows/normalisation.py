@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from torchlite import _C
 from torchlite.cuda.rows.elementwise import wide
 
 
@@ -43,7 +44,7 @@ def batch_norm(
     y = (x - _channel(x, mean)) * _channel(x, factor)
     if bias is not None:
         y = y + _channel(x, bias.astype(x.dtype))
-    if training and running_mean is not None:
+    if training and running_mean is not None and not _C._discards_effects():
         n = x.size // x.shape[1]
         _mix(running_mean, mean, momentum)
         _mix(running_var, var * (n / (n - 1)), momentum)
