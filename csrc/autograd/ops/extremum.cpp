@@ -74,6 +74,23 @@ PyRef<Tensor> take_along(Tensor* x, Tensor* index, int dim) {
   return y;
 }
 
+inline constexpr int64_t kSmallReduction = 512;  // elements up to which a plain loop beats NumPy's call
+
+// Of all elements, at least one.
+PyRef<Tensor> small_extremum(Tensor* x, const Reduction& r, bool largest) {
+  PyRef<Tensor> y = new_tensor(x->dtype, r.result);
+  with_elements(y.get(), [&](auto* q) {
+    const auto* p = x->ptr<std::remove_reference_t<decltype(*q)>>();
+    auto best = p[0];
+    for (int64_t i = 1; i < x->numel; ++i) {
+      const bool beats = largest ? p[i] > best : p[i] < best;
+      if (beats || p[i] != p[i]) best = p[i];  // nothing beats a NaN
+    }
+    *q = best;
+  });
+  return y;
+}
+
 // (values, indices) along a dimension; of everything, one value; of two tensors, elementwise.
 Outputs extremum_forward(Call& c, bool largest) {
   static NumpyFunction maximum("maximum"), minimum("minimum");
@@ -87,6 +104,8 @@ Outputs extremum_forward(Call& c, bool largest) {
     type_error("%s: dim must be None, an int or a tensor, but got %.100s", c.name(), type_name(c.args[1]));
   Reduction r(x->sizes(), c.args[1], c.boolean(2), c.name());
   require_elements(c.name(), x, r);
+  if (r.full && x->contiguous && on_host(x) && is_loop_type(x->dtype) && x->numel < kSmallReduction)
+    return small_extremum(x, r, largest);
   if (r.full) return numpy_reduce(largest ? reduce_max : reduce_min, x, r, x->dtype);
   PyRef<Tensor> indices = arg_extremum(x, r, largest);
   if (x->ndim == 0) return {with_sizes(clone(x), r.result), std::move(indices)};
