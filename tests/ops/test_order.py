@@ -10,7 +10,7 @@ from hypothesis.extra import numpy as hnp
 
 import torchlite
 from torchlite import ByteTensor, DoubleTensor, FloatTensor, HalfTensor, LongTensor, Variable, jit
-from torchlite._ops import order as over_arrays
+from torchlite.cuda.rows import order as over_arrays
 
 NAN = float("nan")
 TYPES = torchlite._tensor_classes

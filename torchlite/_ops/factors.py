@@ -258,17 +258,27 @@ def _eig_sizes(self: Sizes, eigenvectors: bool) -> list[Sizes]:
     return [(n, 2), (n, n) if eigenvectors else (0,)]
 
 
+def _real_and_imaginary(values: Any, dtype: Any) -> Any:
+    """A row of two numbers for each complex one, or for each real one."""
+    pairs = module_of(values).zeros((len(values), 2), dtype)
+    pairs[:, 0] = values.real
+    if values.dtype.kind == "c":
+        pairs[:, 1] = values.imag
+    return pairs
+
+
 def _eig(a: Any, eigenvectors: bool) -> Any:
     xp = module_of(a)
     if not eigenvectors:
-        values = xp.linalg.eigvals(a)
-        return xp.stack((values.real, values.imag), -1).astype(a.dtype), xp.empty(0, a.dtype)
+        return _real_and_imaginary(xp.linalg.eigvals(a), a.dtype), xp.empty(0, a.dtype)
     values, vectors = xp.linalg.eig(a)
-    packed = vectors.real.astype(a.dtype)
-    for j in range(len(values)):
-        if values[j].imag > 0:  # the first of a conjugate pair
-            packed[:, j + 1] = vectors[:, j].imag
-    return xp.stack((values.real, values.imag), -1).astype(a.dtype), packed
+    packed = vectors
+    if values.dtype.kind == "c":
+        packed = vectors.real.astype(a.dtype)
+        for j in range(len(values)):
+            if values[j].imag > 0:  # the first of a conjugate pair
+                packed[:, j + 1] = vectors[:, j].imag
+    return _real_and_imaginary(values, a.dtype), packed
 
 
 define_matrix_op(

@@ -6,13 +6,11 @@ functions call. Everything is drawn from the default generator or from `generato
 
 from __future__ import annotations
 
+import math
 from typing import Any
-
-import numpy
 
 from .. import _C
 from .._arrays import array, module_of, require_tensor, write_out
-from .order import best
 
 
 def _is_variable(obj: Any) -> bool:
@@ -34,22 +32,20 @@ def _refuse_generator(function: str, generator: Any) -> None:
 
 
 def _checked_weights(weights: Any, num_samples: int, replacement: bool) -> Any:
-    """The weights as an array of double precision, once they are known to be good."""
+    """The weights in double precision, once they are known to be good."""
     if weights.dim() not in (1, 2):
         raise RuntimeError(f"multinomial: weights must have 1 or 2 dimensions, but have size {tuple(weights.size())}")
     if isinstance(num_samples, bool) or not hasattr(num_samples, "__index__"):
         raise TypeError(f"multinomial: 'num_samples' must be an int, but is {type(num_samples).__name__}")
     if num_samples <= 0:
         raise RuntimeError(f"multinomial: cannot draw {num_samples} samples: expected a number above 0")
-    w = array(weights)
-    xp = module_of(w)
-    w = w.astype("float64")
-    if not xp.isfinite(w).all():
+    w = weights.double()
+    low, high = (w.min(), w.max()) if w.numel() else (0.0, 0.0)  # NaN if there is one
+    if not (-math.inf < low and high < math.inf):
         raise RuntimeError("multinomial: weights must be finite, but some are NaN or infinite")
-    if w.size and float(w.min()) < 0:
-        raise RuntimeError(f"multinomial: weights must not be negative, but the smallest is {float(w.min())}")
-    positive = (w > 0).sum(-1)
-    fewest = int(positive.min()) if positive.size else 0
+    if low < 0:
+        raise RuntimeError(f"multinomial: weights must not be negative, but the smallest is {low}")
+    fewest = w.size(-1) if low > 0 else int(w.gt(0).sum(-1).min()) if w.numel() else 0
     if fewest == 0:
         raise RuntimeError("multinomial: the sum of the weights of each row must be above 0, but one is 0")
     if not replacement and num_samples > fewest:
@@ -77,11 +73,9 @@ def _without_replacement(w: Any, uniform: Any, num_samples: int) -> Any:
 
     The first is each class with its share of the weights, and so is the next one among those that are left.
     """
-    xp = module_of(w)
     # The logarithm of the time, which is finite for weights of every size, and infinite for a weight of 0.
-    times = xp.log(-xp.log1p(-uniform)) - xp.log(w)
-    first = best(times, num_samples, False)
-    return xp.take_along_axis(first, xp.argsort(xp.take_along_axis(times, first, -1), axis=-1), -1)
+    times = uniform.neg().log1p().neg().log() - w.log()
+    return times.topk(num_samples, -1, False)[1]
 
 
 def _multinomial(self: Any, num_samples: int, replacement: bool = False, *, generator: Any = None) -> Any:
@@ -96,13 +90,12 @@ def _multinomial(self: Any, num_samples: int, replacement: bool = False, *, gene
             weights than samples without replacement.
     """
     w = _checked_weights(self, num_samples, replacement)
-    rows = w.reshape(-1, w.shape[-1])
-    size = (len(rows), num_samples) if replacement else rows.shape
-    uniform = array(self.double().new(*size).uniform_(generator=generator))
-    with numpy.errstate(divide="ignore", invalid="ignore"):  # the logarithm of a weight of 0
-        drawn = _with_replacement(rows, uniform) if replacement else _without_replacement(rows, uniform, num_samples)
-    result = self.new(*w.shape[:-1], num_samples).long()
-    array(result)[...] = drawn.reshape(result.size())
+    if not replacement:
+        return _without_replacement(w, w.new(w.size()).uniform_(generator=generator), num_samples)
+    rows = array(w).reshape(-1, w.size(-1))
+    uniform = array(w.new(len(rows), num_samples).uniform_(generator=generator))
+    result = self.new(*w.size()[:-1], num_samples).long()
+    array(result)[...] = _with_replacement(rows, uniform).reshape(result.size())
     return result
 
 

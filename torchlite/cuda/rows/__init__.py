@@ -15,7 +15,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from torchlite._ops import order
 from torchlite.cuda.rows import (
     blas,
     convolution,
@@ -24,6 +23,7 @@ from torchlite.cuda.rows import (
     losses,
     networks,
     normalisation,
+    order,
     recurrent,
     reduction,
     shape,

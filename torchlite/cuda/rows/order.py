@@ -1,12 +1,7 @@
-"""Elements by their rank, over arrays of any library: sort, topk, kthvalue, median, mode.
-
-The rows are C++ (csrc/autograd/ops/order.cpp), for tensors on the host. These are the same operations in functions of
-NumPy or CuPy: what the rows compute by on devices, and what the tests compare them with on the host. Each takes ``xp``,
-the array module, and the arguments of the row's signature, with an array in place of the tensor; it returns
-(values, indices) in the sizes that the row's results have.
+"""Elements by their rank: sort, topk, kthvalue, median, mode.
 
 They agree on what is larger: NaN is larger than every number, and equal elements stay in their order, so that the
-first of them is taken where there is a choice. Nothing waits for the device.
+first of them is taken where there is a choice.
 """
 
 from __future__ import annotations
@@ -15,8 +10,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from .._arrays import module_of
-from .sizes import axis_of, length_of, reduced, reduced_to_one
+from torchlite._arrays import module_of
+from torchlite._ops.sizes import axis_of, length_of, reduced, reduced_to_one
 
 
 def _lines(a: Any, dim: int | None) -> tuple[Any, int]:
@@ -75,7 +70,7 @@ def _median_place(lines: Any) -> Any:
     return xp.where(nan.any(-1, keepdims=True), xp.argmax(nan, axis=-1)[:, None], at)
 
 
-def best(lines: Any, k: int, largest: bool) -> Any:
+def _best(lines: Any, k: int, largest: bool) -> Any:
     """The positions of the `k` largest or smallest elements of each line, from the first to the last."""
     xp = module_of(lines)
     n = lines.shape[-1]
@@ -99,7 +94,7 @@ def topk(xp: Any, x: Any, k: int, dim: int | None, largest: bool, sorted: bool) 
     if k == 0:
         at = xp.zeros((lines.shape[0], 0), dtype="int64")
     else:
-        at = best(lines, k, largest)
+        at = _best(lines, k, largest)
         if sorted:
             at = xp.take_along_axis(at, _order(xp.take_along_axis(lines, at, -1), largest), -1)
     return _pick(lines, at, x.shape, axis)
