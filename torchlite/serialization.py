@@ -3,7 +3,7 @@
 Two formats. The package's own is a short header and a pickle: it takes any object (state dicts, modules, checkpoints
 made of both), keeps sharing of memory, and must only be loaded from files that are trusted, since unpickling runs code.
 A path that ends in `.safetensors` stands for that format instead: a dictionary of tensors, safe to load from anywhere
-and readable elsewhere; it needs the package safetensors (`pip install torchlite[examples]`).
+and readable elsewhere; it needs the package safetensors (`pip install safetensors`).
 """
 
 import os
@@ -189,7 +189,7 @@ def _safetensors(function):
         import safetensors.numpy
     except ImportError:
         raise ImportError(
-            f"{function}: a .safetensors file needs the package safetensors: pip install torchlite[examples]"
+            f"{function}: a .safetensors file needs the package safetensors: pip install safetensors"
         ) from None
     return safetensors.numpy
 
