@@ -48,6 +48,7 @@ class Stream:
         # How far this stream and those that it waited for have come.
         self.clock: dict[tuple[int, int], int] = {}
         self.previous: list[Stream] = []
+        self.captured = None  # steps, while a graph is captured
         library.streams.add(self)
 
     @property
@@ -97,6 +98,14 @@ class Stream:
     def done(self) -> bool:
         return True
 
+    def begin_capture(self, mode: Any = None) -> None:
+        assert self.ptr, "the default stream cannot be captured"
+        self.captured: list[Any] | None = []
+
+    def end_capture(self) -> Graph:
+        steps, self.captured = self.captured, None
+        return Graph(self.library, steps)
+
     def begin_work(self) -> int:
         """A new step of this stream. The default stream and blocking ones come after each other."""
         for other in list(self.library.streams):
@@ -106,6 +115,20 @@ class Stream:
                     merge(self.clock, other.clock)
         self.clock[self.key] = self.clock.get(self.key, 0) + 1
         return self.clock[self.key]
+
+
+class Graph:
+    """Steps that run again on the same memory."""
+
+    def __init__(self, library: Library, steps: list[Any]) -> None:
+        self.library, self.steps = library, steps
+
+    def launch(self, stream: Stream) -> None:
+        self.library.note("Graph.launch", stream)
+        stream.begin_work()
+        with np.errstate(all="ignore"):
+            for step in self.steps:
+                step()
 
 
 class Event:
@@ -425,6 +448,8 @@ class Library:
     def launched(self, name: str, stream: Stream, reads: list[Any], writes: list[Any]) -> None:
         """Notes work on a stream; Race where it is not ordered behind what the blocks' last users did."""
         self.note(name, stream)
+        if stream.captured is not None and name in ("get", "set", "item"):
+            raise RuntimeError("cudaErrorStreamCaptureUnsupported: operation not permitted when stream is capturing")
         step = stream.begin_work()
 
         def ordered(users: dict, what: str) -> None:
@@ -488,7 +513,12 @@ class Library:
         if name in WAITING:
             self.synchronizations += 1
         with np.errstate(all="ignore"):
-            return self.wrap(f(*host_args, **host_kwargs), arrays)
+            result = self.wrap(f(*host_args, **host_kwargs), arrays)
+        steps = self.current_stream().captured
+        if steps is not None and isinstance(result, ndarray) and not any(
+                result.data.mem.block is a.data.mem.block for a in arrays):
+            steps.append(lambda: np.copyto(result.host, f(*host_args, **host_kwargs)))
+        return result
 
     def write(self, name: str, f: Any, target: ndarray, *args: Any) -> None:
         self.names.add(name)
@@ -498,6 +528,9 @@ class Library:
         self.launched(name, self.current_stream(), [a.data.mem.block for a in arrays], [target.data.mem.block])
         with np.errstate(all="ignore"):
             f(target.host, *host_args)
+        steps = self.current_stream().captured
+        if steps is not None:
+            steps.append(lambda: f(target.host, *host_args))
 
     def function(self, name: str) -> Any:
         f = getattr(np, name)
@@ -521,8 +554,7 @@ def make(devices: int = 2) -> types.ModuleType:
         if isinstance(a, ndarray):
             return a if dtype in (None, a.dtype) else a.astype(dtype)
         host = np.asarray(a, dtype)
-        if isinstance(a, np.ndarray):
-            library.to_device += 1
+        library.to_device += 1
         return library.wrap(host.copy(), [])
 
     def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = None) -> None:
@@ -553,6 +585,7 @@ def make(devices: int = 2) -> types.ModuleType:
         Device=lambda device=None: Device(library, device), get_current_stream=library.current_stream,
         Event=lambda *a, **k: Event(library, *a, **k), get_elapsed_time=lambda a, b: 1.0,
         is_available=lambda: True,
+        MemoryPool=lambda: types.SimpleNamespace(malloc=None), using_allocator=lambda a: contextlib.nullcontext(),
         alloc_pinned_memory=lambda size: memoryview(bytearray(size)),
     )
     meta = type("StreamType", (type,), {"null": property(lambda cls: library.null[library.current_device()])})

@@ -159,3 +159,60 @@ def test_a_compiled_function_runs_on_the_device_of_its_arguments():
             y = compiled(x, place(w))
             assert y.data.is_cuda == x.data.is_cuda
             np.testing.assert_allclose(values(y), np.tanh(X @ w).sum(1) * 2, rtol=1e-4, atol=1e-5)
+
+
+# ---- graphs ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_captured_function_is_one_launch(lib):
+    from torchlite import jit
+
+    w = variable(RNG.standard_normal((6, 2)).astype(np.float32))
+    compiled = jit.compile(function, cuda_graph=True)
+    compiled(variable(X), w)
+    for scale in (1, 2):
+        x = variable(X * scale)
+        lib.reset()
+        y = compiled(x, w)
+        kernels = [call.name for call in lib.calls if "opy" not in call.name and call.name != "__setitem__"]
+        assert kernels.count("Graph.launch") == 1 and "matmul" not in kernels and lib.to_device == lib.to_host == 0
+        np.testing.assert_allclose(values(y), values(function(x, w)), rtol=1e-5, atol=1e-6)
+    first = compiled(variable(X), w)
+    second = compiled(variable(X * 3), w)
+    assert values(first).tolist() != values(second).tolist()  # results are the caller's
+
+
+def test_a_graph_is_captured_again_where_a_parameter_has_moved():
+    from torchlite import jit
+
+    layer = nn.Linear(6, 2).cuda()
+    for p in layer.parameters():
+        p.requires_grad = False
+    compiled = jit.compile(layer, cuda_graph=True)
+    x = variable(X)
+    compiled(x)
+    layer.weight.data.fill_(1)
+    np.testing.assert_allclose(values(compiled(x)), values(layer(x)), rtol=1e-5)
+    layer.weight.data = tensor(np.full((2, 6), 2, np.float32))
+    np.testing.assert_allclose(values(compiled(x)), values(layer(x)), rtol=1e-5)
+
+
+def test_what_needs_the_host_is_refused_with_the_operation():
+    from torchlite import jit
+
+    for f, name in ((lambda x: nn.functional.dropout(x, 0.5, True), "Dropout draws random numbers"),
+                    (lambda x: x.masked_select(x > 0), "the size of what MaskedSelect gives is in the data"),
+                    (lambda x: x.renorm(2, 0, 1.0), "Renorm may look at what it computes")):
+        with pytest.raises(RuntimeError, match="a CUDA graph cannot hold this function: " + name):
+            jit.compile(f, cuda_graph=True)(variable(X))
+
+
+def test_on_the_host_and_with_gradients_the_trace_is_replayed():
+    from torchlite import jit
+
+    compiled = jit.compile(function, cuda_graph=True)
+    w = RNG.standard_normal((6, 2)).astype(np.float32)
+    compiled(Variable(torchlite.from_numpy(X)), Variable(torchlite.from_numpy(w)))
+    v = variable(w, 0, True)
+    compiled(variable(X), v).sum().backward()
+    assert v.grad is not None

@@ -31,9 +31,8 @@ def sgd_step(
         return
     xp, arrays = found
     with xp.cuda.Device(p.get_device()):
-        if buf is None:
-            momentum, arrays = 0.0, [*arrays, arrays[0]]
-        _kernels.sgd_step(xp, *arrays, lr, weight_decay, momentum, dampening, nesterov, buf is not None)
+        _kernels.sgd_step(
+            xp, arrays[0], arrays[1], arrays[-1], lr, weight_decay, momentum, dampening, nesterov, buf is not None)
 
 
 def adam_step(
@@ -50,7 +49,7 @@ def adam_step(
     xp, arrays = found
     size = lr * math.sqrt(1 - beta2**step) / (1 - beta1**step)
     with xp.cuda.Device(p.get_device()):
-        _kernels.adam_step(xp, *arrays, size, beta1, beta2, eps, weight_decay)
+        _kernels.adam_step(xp, arrays[0], arrays[1], arrays[2], arrays[3], size, beta1, beta2, eps, weight_decay)
 
 
 def sum_squares(tensors: Sequence[Any]) -> float:

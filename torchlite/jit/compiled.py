@@ -90,11 +90,13 @@ def _modules_around(fn: Callable) -> Callable[[], list]:
 class _Entry:
     """One trace: its lambda, the program that replays it, and the structure of its results."""
 
-    __slots__ = ("kept", "lam", "plan", "program", "single", "spec")
+    __slots__ = ("capture", "kept", "lam", "n_arguments", "plan", "program", "single", "spec")
 
     def __init__(self, lam: Any, program: Any, spec: Any):
         self.lam, self.program, self.spec, self.kept = lam, program, spec, None
         self.plan: Any = None
+        self.capture: Any = None
+        self.n_arguments = 0
         self.single = spec == ("v",)
 
     def run(self, inputs: list) -> tuple:
@@ -111,10 +113,14 @@ class _Entry:
 class Compiled:
     """A function that is replayed from its traces. See :func:`compile`."""
 
-    def __init__(self, fn: Callable, check: bool = False, optimize: bool = True, locations: bool = False):
+    def __init__(
+        self, fn: Callable, check: bool = False, optimize: bool = True, locations: bool = False,
+        cuda_graph: bool = False,
+    ):
         if not callable(fn):
             raise TypeError(f"jit.compile: argument 'fn' must be callable, not {type(fn).__name__}")
         self._fn, self._check, self._optimize, self._locations = fn, check, optimize, locations
+        self._cuda_graph = cuda_graph
         self._around = _modules_around(fn)
         self._cache: OrderedDict[Any, _Entry] = OrderedDict()
         if _is_module(fn):
@@ -130,10 +136,27 @@ class Compiled:
         entry, inputs = self._entry(args, kwargs)
         if self._check:
             state = random_states()
-        outputs = entry.run(inputs)
+        outputs = self._launch(entry, inputs) if self._cuda_graph else entry.run(inputs)
         if self._check:
             self._compare(entry, outputs, args, kwargs, state)
         return outputs[0] if entry.single else unflatten(entry.spec, iter(outputs))
+
+    def _launch(self, entry: _Entry, inputs: list) -> tuple:
+        """The results by one launch of a CUDA graph, where all lies on one device and no gradient is recorded."""
+        from torchlite.cuda import _graph
+
+        sources = [*inputs, *entry.lam.captures]
+        recorded = _C._is_grad_enabled() and any(v.requires_grad for v in sources)
+        if not sources or recorded or _graph.device_of(sources) is None:
+            return entry.run(inputs)
+        if entry.capture is None or not entry.capture.fits(sources):
+            reason = _graph.why_not(entry.lam)
+            if reason is not None:
+                raise RuntimeError(f"jit.compile: a CUDA graph cannot hold this function: {reason}")
+            n = len(inputs)
+            entry.capture = _graph.Capture(lambda *given: entry.program.run_plain(*given[:n]), sources,
+                                           entry.n_arguments)
+        return entry.capture.launch(sources)
 
     def _entry(self, args: tuple, kwargs: dict) -> tuple[_Entry, list]:
         try:
@@ -148,6 +171,7 @@ class Compiled:
             named = flatten(kwargs, leaves, "arguments of a jit function", True) if kwargs else None
             entry = self._trace(spec, named, inputs, len(leaves))
             entry.kept = kept
+            entry.n_arguments = len(leaves)
             if len(self._cache) >= MAX_TRACES:
                 name = getattr(self._fn, "__qualname__", type(self._fn).__qualname__)
                 warnings.warn(
@@ -237,7 +261,10 @@ class Compiled:
         return f"jit of {self._fn!r}"
 
 
-def compile(fn: Callable | None = None, *, check: bool = False, optimize: bool = True, locations: bool = False) -> Any:
+def compile(
+    fn: Callable | None = None, *, check: bool = False, optimize: bool = True, locations: bool = False,
+    cuda_graph: bool = False,
+) -> Any:
     """A function with the results of ``fn`` that replays traces of it; usable as a decorator.
 
     The first call with arguments of some kind traces ``fn`` and later ones replay the trace. The kind is: how tuples,
@@ -257,10 +284,16 @@ def compile(fn: Callable | None = None, *, check: bool = False, optimize: bool =
     Called while something else is being traced, ``fn`` becomes a part of that. TypeError for arguments or results of
     another kind; RuntimeError if ``fn`` writes an argument in place. Without ``optimize`` the trace is replayed as it
     is; with ``locations`` each line of it knows its line of Python.
+
+    With ``cuda_graph`` a call whose Variables all lie on one CUDA device, and that records no gradient, is captured
+    into a CUDA graph and launched as one; again where a parameter has moved. RuntimeError for a function that the host
+    has to take part in: one that draws random numbers, calls a Python Function or has results whose size is in the
+    data.
     """
     if fn is None:
-        return functools.partial(compile, check=check, optimize=optimize, locations=locations)
-    return Compiled(fn, check, optimize, locations)
+        return functools.partial(
+            compile, check=check, optimize=optimize, locations=locations, cuda_graph=cuda_graph)
+    return Compiled(fn, check, optimize, locations, cuda_graph)
 
 
 jit = compile

@@ -11,8 +11,6 @@ from collections.abc import Sequence
 from itertools import product
 from typing import Any
 
-import numpy as np
-
 from torchlite.cuda.rows.elementwise import wide
 
 Sizes = tuple[int, ...]
@@ -167,11 +165,11 @@ class Pool:
         self.out = tuple(out)
         self.planes = reached(self.size, self.padding, self.kernel, self.stride, self.dilation, self.out)
 
-    def along(self, xp: Any, d: int, values: Any) -> Any:
+    def along(self, d: int, values: Any) -> Any:
         """A vector over the positions of dimension d, in a shape that broadcasts against the result."""
         shape = [1] * len(self.out)
         shape[d] = -1
-        return xp.asarray(values).reshape(shape)
+        return values.reshape(shape)
 
     def seen(self, xp: Any, x: Any, value: Any) -> Any:
         """(N, C, points, out...)"""
@@ -191,29 +189,28 @@ def max_pool_nd(xp: Any, x: Any, kernel: Any, stride: Any, padding: Any, dilatio
     flat = xp.zeros_like(point)
     for d, size in enumerate(p.size):
         within = math.prod(p.kernel[d + 1:])
-        start = p.along(xp, d, xp.arange(p.out[d]) * p.stride[d] - p.padding[d])
+        start = p.along(d, xp.arange(p.out[d]) * p.stride[d] - p.padding[d])
         flat = flat * size + (point // within % p.kernel[d] * p.dilation[d] + start)
     return values, flat
 
 
 def _shares(xp: Any, p: Pool, include_padding: bool, kind: Any) -> Any:
     """What each element under a window counts: 1 / the number of them."""
-    count: Any = 1
+    count: Any = None
     for d in range(len(p.out)):
-        start = np.arange(p.out[d]) * p.stride[d] - p.padding[d]
-        end = np.minimum(start + p.kernel[d], p.size[d] + p.padding[d])
+        start = xp.arange(p.out[d]) * p.stride[d] - p.padding[d]
+        end = xp.minimum(start + p.kernel[d], p.size[d] + p.padding[d])
         if not include_padding:
-            start, end = np.maximum(start, 0), np.minimum(end, p.size[d])
-        shape = [1] * len(p.out)
-        shape[d] = -1
-        count = count * (end - start).reshape(shape)
-    return 1.0 / np.asarray(count, kind)
+            start, end = xp.maximum(start, 0), xp.minimum(end, p.size[d])
+        reach = p.along(d, end - start)
+        count = reach if count is None else count * reach
+    return 1 / count.astype(kind)
 
 
 def avg_pool_nd(xp: Any, x: Any, kernel: Any, stride: Any, padding: Any, ceil: bool, include_padding: bool) -> Any:
     x = wide(xp, x)
     p = Pool(x.shape, kernel, stride, padding, 1, ceil)
-    return xp.sum(p.seen(xp, x, 0), axis=2) * xp.asarray(_shares(xp, p, include_padding, x.dtype).tolist(), x.dtype)
+    return xp.sum(p.seen(xp, x, 0), axis=2) * _shares(xp, p, include_padding, x.dtype)
 
 
 def avg_pool_nd_backward(
@@ -221,7 +218,7 @@ def avg_pool_nd_backward(
 ) -> Any:
     g = wide(xp, g)
     p = Pool(sizes, kernel, stride, padding, 1, ceil)
-    share = g * xp.asarray(_shares(xp, p, include_padding, g.dtype).tolist(), g.dtype)
+    share = g * _shares(xp, p, include_padding, g.dtype)
     columns = xp.broadcast_to(share.reshape(*g.shape[:2], *(1,) * len(p.kernel), *p.out),
                               (*g.shape[:2], *p.kernel, *p.out))
     planes = fold(xp, columns, p.planes, p.kernel, p.stride, p.dilation, p.out)

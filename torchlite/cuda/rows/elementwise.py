@@ -167,7 +167,7 @@ def where(xp: Any, condition: Any, a: Any, b: Any) -> Any:
 
 
 def masked_fill(xp: Any, x: Any, mask: Any, value: Any) -> Any:
-    return xp.where(mask != 0, xp.asarray(value, x.dtype), x)
+    return xp.where(mask != 0, x.dtype.type(value), x)
 
 
 def clamp(xp: Any, x: Any, low: Any, high: Any) -> Any:
