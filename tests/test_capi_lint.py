@@ -11,6 +11,7 @@ capi_lint = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(capi_lint)
 
 
+@pytest.mark.no_leak_check(reason="the linter is no part of torchlite")
 def test_csrc_is_clean(capsys):
     assert capi_lint.main([]) == 0, capsys.readouterr().out
 
