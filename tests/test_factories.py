@@ -89,6 +89,7 @@ def test_the_default_class_can_be_one_of_the_callers():
 @pytest.mark.parametrize("t, error", [
     ("torch.Foo", AttributeError), ("nosuchmodule.DoubleTensor", ImportError), (3, TypeError), (int, TypeError),
     (torchlite._C._TensorBase, TypeError), (torchlite.FloatTensor(1), TypeError), ("os.path", TypeError),
+    ("torch.sparse.FloatTensor", TypeError),
 ])
 def test_another_default_is_refused_and_changes_nothing(t, error):
     with pytest.raises(error):

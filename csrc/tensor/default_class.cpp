@@ -1,5 +1,6 @@
 // The class of tensors that functions make where no argument says another: FloatTensor until it is changed.
 #include "tensor/python_tensor.h"
+#include "tensor/sparse.h"
 
 namespace torchlite {
 
@@ -18,6 +19,8 @@ PyObject* set_default_tensor_type(PyObject*, PyObject* cls) {
     auto* type = reinterpret_cast<PyTypeObject*>(cls);
     if (!PyType_Check(cls) || !PyType_IsSubtype(type, &TensorBase_Type) || type == &TensorBase_Type)
       type_error("_set_default_tensor_type: expected a class of tensors, such as FloatTensor, but got %R", cls);
+    if (sparse_class && PyType_IsSubtype(type, sparse_class))
+      type_error("_set_default_tensor_type: expected a class of dense tensors, but got %R", cls);
     PyRef<> former = PyRef<>::steal(std::exchange(default_class(), new_ref(cls)));
     return none();
   });

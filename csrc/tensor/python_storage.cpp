@@ -190,6 +190,7 @@ PyObject* storage_on_buffer(PyObject* type, PyObject* buffer_object) {
     PyRef<> view = check(PyMemoryView_FromObject(buffer_object));
     Py_buffer* buffer = PyMemoryView_GET_BUFFER(view.get());
     if (!PyBuffer_IsContiguous(buffer, 'C')) value_error("_on_buffer: the memory is not contiguous");
+    if (holds_objects(buffer)) value_error("_on_buffer: the memory holds references to objects");
     auto address = reinterpret_cast<uintptr_t>(buffer->buf);
     if (address % static_cast<uintptr_t>(itemsize(dtype)) || buffer->len % itemsize(dtype))
       value_error("_on_buffer: %zd bytes are no whole number of aligned %s elements", buffer->len, info(dtype).name);

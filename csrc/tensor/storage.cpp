@@ -92,6 +92,8 @@ void resize_storage(Storage* self, int64_t nbytes) {
   self->nbytes = nbytes;
 }
 
+bool holds_objects(const Py_buffer* buffer) { return buffer->format && std::strchr(buffer->format, 'O'); }
+
 void move_storage(Storage* self, PyObject* owner) {
   if (self->owner && is_storage(self->owner.get())) runtime_error("cannot move a part of a storage to other memory");
   PyRef<> view = check(PyMemoryView_FromObject(owner));  // may run Python code, so it comes before any look at `self`
@@ -100,6 +102,7 @@ void move_storage(Storage* self, PyObject* owner) {
   if (memory_is_held(self))
     runtime_error("cannot move a storage of %lld bytes to other memory: arrays or buffers use its memory",
                   static_cast<long long>(self->nbytes));
+  if (holds_objects(buffer)) value_error("cannot move a storage into memory that holds references to objects");
   bool contiguous = PyBuffer_IsContiguous(buffer, 'C');
   if (buffer->readonly || !contiguous || buffer->len < self->capacity)
     value_error("cannot move a storage of %lld bytes into %zd bytes of %s%s memory",

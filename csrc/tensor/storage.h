@@ -52,6 +52,9 @@ void resize_storage(Storage* self, int64_t nbytes);
 // addresses.
 void move_storage(Storage* self, PyObject* owner);
 
+// Whether a buffer's elements are references, which numbers would overwrite.
+bool holds_objects(const Py_buffer* buffer);
+
 void init_storage(PyObject* module);
 
 }  // namespace torchlite

@@ -6,6 +6,7 @@
 #include "tensor/cuda.h"
 #include "tensor/exports.h"
 #include "tensor/python_tensor.h"
+#include "tensor/views.h"
 #include "utils/errors.h"
 #include "utils/freelist.h"
 #include "utils/gil.h"
@@ -119,15 +120,9 @@ PyRef<Tensor> new_view(const Tensor* base, Dims sizes, Dims strides, int64_t off
 PyRef<Tensor> alias(const Tensor* t) { return new_view(t, t->sizes(), t->strides(), t->offset); }
 
 void repoint(Tensor* t, PyRef<Storage> storage, Dims sizes, Dims strides, int64_t offset) {
-  // All that can fail happens on a fresh tensor, whose dimensions are then swapped in.
+  // All that can fail happens on a fresh tensor.
   PyRef<Tensor> fresh = new_tensor_on(std::move(storage), t->dtype, sizes, strides, offset);
-  drop_array(t);
-  std::swap(t->storage, fresh->storage);
-  std::swap(t->inline_dims, fresh->inline_dims);  // the union's larger member: heap dimensions move along
-  std::swap(t->ndim, fresh->ndim);
-  t->offset = fresh->offset;
-  t->numel = fresh->numel;
-  t->contiguous = fresh->contiguous;
+  views::take(t, fresh.get());
 }
 
 void resize(Tensor* t, Dims sizes) {

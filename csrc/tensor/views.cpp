@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "tensor/exports.h"
 #include "utils/errors.h"
 
 namespace torchlite::views {
@@ -77,6 +78,16 @@ bool view_strides(const Tensor* t, Dims sizes, Sizes* strides) {
     if (group != 1) return false;
   }
   return new_dim < 0;
+}
+
+void take(Tensor* t, Tensor* other) noexcept {
+  drop_array(t);
+  std::swap(t->storage, other->storage);
+  std::swap(t->inline_dims, other->inline_dims);  // the union's larger member: heap dimensions move along
+  std::swap(t->ndim, other->ndim);
+  t->offset = other->offset;
+  t->numel = other->numel;
+  t->contiguous = other->contiguous;
 }
 
 PyRef<Tensor> view(const Tensor* t, Dims requested) {

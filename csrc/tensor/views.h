@@ -11,6 +11,8 @@ namespace torchlite::views {
 std::vector<int64_t> infer_sizes(Dims requested, int64_t numel);
 // Strides under which `t` has `sizes`, if they exist without a copy; `sizes` has as many elements as `t`.
 bool view_strides(const Tensor* t, Dims sizes, std::vector<int64_t>* strides);
+// `t` becomes the view that `other` is, of the same type; `other` is fit for its release only.
+void take(Tensor* t, Tensor* other) noexcept;
 // RuntimeError ("input is not contiguous") where only a copy could have these sizes.
 PyRef<Tensor> view(const Tensor* t, Dims sizes);
 // A view where one exists, else a contiguous copy.

@@ -3,7 +3,7 @@
 import numpy as np
 from programs import PROGRAMS, leaves_unchanged, matrix, matrix_unchanged, program, two_leaves
 
-from torchlite import _C, DoubleTensor, FloatTensor, LongTensor, Variable, cat, jit, nn, optim, stack
+from torchlite import _C, DoubleTensor, FloatTensor, LongTensor, Variable, cat, jit, nn, optim, sort, stack
 from torchlite.autograd import grad
 
 __all__ = ["PROGRAMS"]
@@ -183,3 +183,21 @@ def compiled(state):
     x, y, fn = state
     fn(x, y)
     fn(x, y).sum().backward()
+
+
+def results_and_targets():
+    a = FloatTensor([[3, 1, 2], [6, 5, 4]])
+    return a, FloatTensor([7]), LongTensor([8])
+
+
+def targets_whole(state, done):
+    a, values, order = state
+    assert a.tolist() == [[3, 1, 2], [6, 5, 4]]
+    whole = [[1, 2, 3], [4, 5, 6]], [[1, 2, 0], [2, 1, 0]]
+    assert (values.tolist(), order.tolist()) in (whole, ([7], [8])[: 0 if done else 2])
+
+
+@program(results_and_targets, targets_whole)
+def results_into_targets(state):
+    a, values, order = state
+    sort(a, 1, out=(values, order))

@@ -241,3 +241,8 @@ def test_bytes_that_are_no_whole_elements_are_refused():
 
 def test_the_set_of_classes():
     assert FloatStorage in torchlite._storage_classes and len(torchlite._storage_classes) >= 8
+
+
+def test_memory_of_objects_is_refused():
+    with pytest.raises(ValueError, match="_on_buffer: the memory holds references to objects"):
+        FloatStorage._on_buffer(np.array([None]))

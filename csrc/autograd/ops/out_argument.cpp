@@ -1,9 +1,12 @@
 #include "autograd/ops/out_argument.h"
 
+#include <cstring>
+#include <utility>
 #include <vector>
 
 #include "autograd/ops/bind.h"
 #include "tensor/python_tensor.h"
+#include "tensor/views.h"
 
 namespace torchlite {
 
@@ -38,27 +41,33 @@ bool accepts(const Tensor* out, const Tensor* result, const Tensor* operand) {
   return compared || summed;
 }
 
-// Sizes and strides of a tensor, which it goes back to where a later one cannot be resized. A storage that has grown
-// since stays so; nobody sees that.
-struct Geometry {
-  Tensor* tensor;
-  std::vector<int64_t> sizes, strides;
+// Sizes and strides of tensors, which they go back to unless all is done. A storage that has grown since stays so;
+// nobody sees that.
+class Resizing {
+ public:
+  Resizing() = default;
+  Resizing(const Resizing&) = delete;
+  ~Resizing() {
+    if (done) return;
+    ErrorGuard keep;
+    for (auto& [tensor, view] : before_) views::take(tensor, view.get());
+  }
+
+  void resize(Tensor* t, Dims sizes) {
+    if (t->sizes() == sizes) return;
+    before_.emplace_back(t, alias(t));
+    torchlite::resize(t, sizes);
+  }
+
+  bool done = false;
+
+ private:
+  std::vector<std::pair<Tensor*, PyRef<Tensor>>> before_;
 };
 
-void resize_all(const std::vector<Tensor*>& targets, const std::vector<PyRef<Tensor>>& results) {
-  std::vector<Geometry> before;
-  try {
-    for (size_t k = 0; k < targets.size(); ++k) {
-      Tensor* t = targets[k];
-      if (t->sizes() == results[k]->sizes()) continue;
-      before.push_back({t, {t->sizes().begin(), t->sizes().end()}, {t->strides().begin(), t->strides().end()}});
-      resize(t, results[k]->sizes());
-    }
-  } catch (...) {
-    ErrorGuard keep;
-    for (const Geometry& g : before) repoint(g.tensor, g.tensor->storage.copy(), g.sizes, g.strides, g.tensor->offset);
-    throw;
-  }
+// Whether the result's elements are the target's as they lie: copying them cannot fail.
+bool lie_alike(const Tensor* target, const Tensor* result) {
+  return target->device() == kCPU && target->dtype == result->dtype && target->contiguous && result->contiguous;
 }
 
 // A result on the memory of a tensor that is about to be resized is copied first.
@@ -136,9 +145,17 @@ PyObject* call_op_out(const Op& op, PyObject* const* args, Py_ssize_t n, PyObjec
   }
   returned.reset();
   part_from_targets(results, targets);
-  resize_all(targets, results);
+  // What may fail for want of memory comes before the first element is written, as far as can be.
+  for (PyRef<Tensor>& r : results)
+    if (r->device() == kCPU) r = contiguous(r.get());
+  Resizing resizing;
+  for (size_t k = 0; k < n_results; ++k) resizing.resize(targets[k], results[k]->sizes());
   for (size_t k = 0; k < n_results; ++k)
-    if (targets[k] != results[k].get()) copy_into(targets[k], results[k].get());
+    if (!lie_alike(targets[k], results[k].get())) copy_into(targets[k], results[k].get());
+  for (size_t k = 0; k < n_results; ++k)
+    if (Tensor* r = results[k].get(); lie_alike(targets[k], r) && r->numel)
+      std::memmove(targets[k]->bytes(), r->bytes(), static_cast<size_t>(r->numel * itemsize(r->dtype)));
+  resizing.done = true;
   return new_ref(tuple ? outs.get() : out);
 }
 
