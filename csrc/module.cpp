@@ -8,9 +8,8 @@
 #include "autograd/observer.h"
 #include "autograd/ops/composite.h"
 #include "autograd/ops/op.h"
-#include "autograd/ops/sparse.h"
 #include "autograd/ops/python_row.h"
-#include "autograd/observer.h"
+#include "autograd/ops/sparse.h"
 #include "autograd/python_function.h"
 #include "autograd/python_variable.h"
 #include "cuda/bridge.h"
@@ -20,6 +19,7 @@
 #include "tensor/python_tensor.h"
 #include "tensor/random.h"
 #include "tensor/storage.h"
+#include "utils/method.h"
 #include "utils/numpy_api.h"
 
 namespace torchlite {
@@ -71,7 +71,7 @@ PyMethodDef module_functions[] = {
      "from_numpy(array) -> tensor\n\nA tensor on the memory of an ndarray; TypeError for a type that tensors lack."},
     {"_set_package_name", set_package_name, METH_O,
      "Sets the package that the classes of tensors and storages and Size belong to."},
-    {"_set_sparse", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(set_sparse)), METH_FASTCALL,
+    {"_set_sparse", method(set_sparse), METH_FASTCALL,
      "Registers the base of the sparse classes and the function that computes operations on them."},
     {"_find_op", find_op_object, METH_O, "The operation of that name."},
     {"_define_op", define_op, METH_VARARGS, "Adds a row that is declared in Python; see torchlite._ops.define_op."},

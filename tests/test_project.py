@@ -27,6 +27,11 @@ def test_every_folder_has_a_readme():
     assert [str(f.relative_to(ROOT)) for f in sorted(folders) if not (f / "README.md").exists()] == []
 
 
+def test_every_readme_opens_with_a_heading():
+    readmes = [path for path in sources() if path.name == "README.md"]
+    assert [str(p.relative_to(ROOT)) for p in readmes if not p.read_text().startswith("# ")] == []
+
+
 def test_no_file_is_too_long():
     read = [path for path in sources() if path.suffix != ".pyi"]  # stubs are lists, most of them generated
     long = {str(p.relative_to(ROOT)): n for p in read if (n := p.read_text().count("\n")) > MAX_LINES}

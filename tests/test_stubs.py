@@ -74,7 +74,7 @@ def test_the_stub_of_the_package_names_what_the_package_holds():
             names.update(alias.asname for alias in node.names if alias.asname)
     lazy = torchlite._LAZY | {name for names in torchlite._LAZY_NAMES.values() for name in names}
     helpers = {"_Array", "_bool", "_float", "_int", "_str", "_X"}
-    private = {"_LAZY", "_LAZY_NAMES", "Any", "annotations", "importlib", "version"}
+    private = {"_LAZY", "_LAZY_NAMES", "_Any", "version"}
     private |= {name for name, value in vars(torchlite).items() if name[0] == "_" and isinstance(value, ModuleType)}
     real = {name for name in vars(torchlite) if not name.startswith("__")} | lazy | {"__version__"}
     assert sorted(names - helpers - real) == [], "only in the stub"

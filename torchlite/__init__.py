@@ -1,9 +1,7 @@
 """torchlite: a small, exact autograd over NumPy and CuPy memory."""
 
-from __future__ import annotations
-
-import importlib
-from typing import Any
+import importlib as _importlib
+from typing import Any as _Any
 
 from . import (
     _C,
@@ -74,12 +72,12 @@ _LAZY_NAMES = {
 }
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> _Any:
     if name in _LAZY:
-        return importlib.import_module(f"{__name__}.{name}")
+        return _importlib.import_module(f"{__name__}.{name}")
     for module, names in _LAZY_NAMES.items():
         if name in names:
-            found = getattr(importlib.import_module(f"{__name__}.{module}"), name)
+            found = getattr(_importlib.import_module(f"{__name__}.{module}"), name)
             globals()[name] = found  # so that the next look-up costs nothing
             return found
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
@@ -96,11 +94,19 @@ def get_include() -> str:
     return os.path.join(os.path.dirname(os.path.abspath(__file__)), "include")
 
 
-def is_tensor(obj: Any) -> bool:
+def is_tensor(obj: _Any) -> bool:
     """Whether ``obj`` is a tensor (not a Variable)."""
     return isinstance(obj, _C._TensorBase)
 
 
-def is_storage(obj: Any) -> bool:
+def is_storage(obj: _Any) -> bool:
     """Whether ``obj`` is a storage."""
     return isinstance(obj, _C._StorageBase)
+
+
+# `from torchlite import *` gives classes and functions, also those that are loaded when first used, and no modules.
+__all__ = sorted(
+    {name for name, value in globals().items() if not name.startswith("_") and not isinstance(value, type(_C))}.union(
+        *_LAZY_NAMES.values()
+    ) - {"_import_dotted_name"}
+)  # noqa: PLE0605

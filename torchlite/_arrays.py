@@ -23,10 +23,23 @@ def module_of(array: Any) -> Any:
     return cupy
 
 
-def require_tensor(function: str, name: str, obj: Any) -> None:
-    """Raises TypeError unless an argument is a tensor."""
+_CLASS_OF_TENSORS = {cls.storage_type(): cls for cls in (*_C._tensor_classes, *_C._cuda_tensor_classes)}
+
+
+def class_of_tensors(storage: Any) -> Any:
+    """The class of the tensors that view a storage."""
+    return _CLASS_OF_TENSORS[type(storage)]
+
+
+def vector(storage: Any) -> Any:
+    """The elements of a storage as a 1-d tensor on the same memory."""
+    return class_of_tensors(storage)(storage)
+
+
+def require_tensor(function: str, name: str, obj: Any, expected: str = "a tensor") -> None:
+    """Raises TypeError unless an argument is a tensor; `expected` says what the function takes."""
     if not isinstance(obj, _C._TensorBase):
-        raise TypeError(f"{function}: '{name}' must be a tensor, but is {type(obj).__name__}")
+        raise TypeError(f"{function}: '{name}' must be {expected}, but is {type(obj).__name__}")
 
 
 def write_out(function: str, out: Any, result: Any) -> Any:

@@ -14,20 +14,26 @@ from torchlite import _C
 __all__: list[str] = []
 
 
+def filled_slots(obj: Any) -> dict[str, Any]:
+    """What the ``__slots__`` of the Python classes of `obj` hold, by the names that it is stored under."""
+    filled = {}
+    for cls in type(obj).__mro__:
+        names = cls.__dict__.get("__slots__", ())
+        for name in (names,) if isinstance(names, str) else names:
+            if name.startswith("__") and not name.endswith("__"):
+                name = f"_{cls.__name__.lstrip('_')}{name}"
+            if name not in ("__dict__", "__weakref__") and hasattr(obj, name):
+                filled[name] = getattr(obj, name)
+    return filled
+
+
 def _attributes(self: Any) -> Any:
     """What an instance of a Python subclass holds beside the tensor: its state, or None."""
     own = getattr(type(self), "__getstate__", None)
     if own is not None and own is not getattr(object, "__getstate__", None):
         return own(self)
     instance = getattr(self, "__dict__", None) or None
-    slots = {}
-    for cls in type(self).__mro__:
-        names = cls.__dict__.get("__slots__", ())
-        for name in (names,) if isinstance(names, str) else names:
-            if name.startswith("__") and not name.endswith("__"):
-                name = f"_{cls.__name__.lstrip('_')}{name}"
-            if name not in ("__dict__", "__weakref__") and hasattr(self, name):
-                slots[name] = getattr(self, name)
+    slots = filled_slots(self)
     return (instance, slots) if slots else instance
 
 

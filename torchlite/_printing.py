@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from torchlite import _C
+from torchlite._arrays import vector
 
 __all__ = ["set_printoptions"]
 
@@ -153,7 +153,6 @@ def _format(self: Any) -> str:
 
 def _format_storage(self: Any) -> str:
     on_host = self.cpu() if self.is_cuda else self
-    vector = getattr(_C, type(on_host).__name__.replace("Storage", "Tensor"))
     lines = _tensor_lines(vector(on_host)._numpy())
     return "\n".join([*lines, f"[{self.type()} of size {len(self)}]"])
 

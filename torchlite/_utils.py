@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from . import _C
+from ._arrays import class_of_tensors
 from .tensor import _rebuild_tensor as _rebuild
 
 __all__ = ["FatalError"]
@@ -47,5 +47,4 @@ def _import_dotted_name(name: str) -> Any:
 
 def _rebuild_tensor(storage: Any, storage_offset: int, size: Sequence[int], stride: Sequence[int]) -> Any:
     """A tensor that views `storage`, of the class that belongs to it; pickles of the era call it."""
-    name = type(storage).__name__.replace("Storage", "Tensor")
-    return _rebuild(getattr(_C, name), storage, storage_offset, tuple(size), tuple(stride))
+    return _rebuild(class_of_tensors(storage), storage, storage_offset, tuple(size), tuple(stride))

@@ -5,7 +5,6 @@ Importing this module adds them to all storage classes.
 
 from __future__ import annotations
 
-import importlib
 import operator
 import sys
 from typing import Any
@@ -13,14 +12,9 @@ from typing import Any
 import numpy as np
 
 from torchlite import _C, _printing
+from torchlite._arrays import vector
 
 __all__: list[str] = []
-
-
-def _vector(self: Any) -> Any:
-    """The elements as a 1-d tensor on the same memory."""
-    classes = importlib.import_module("torchlite.cuda") if self.is_cuda else _C
-    return getattr(classes, type(self).__name__.replace("Storage", "Tensor"))(self)
 
 
 # ---- conversions -----------------------------------------------------------------------------------------------------
@@ -49,7 +43,7 @@ def _type(self: Any, new_type: Any = None, async_: bool = False, **kwargs: Any) 
 
 def _conversion(name: str) -> Any:
     def convert(self: Any, async_: bool = False, **kwargs: Any) -> Any:
-        return getattr(_vector(self), name)().storage()
+        return getattr(vector(self), name)().storage()
 
     convert.__name__ = convert.__qualname__ = name
     convert.__doc__ = f"The elements as tensor.{name}() converts them: the storage itself, or a copy."
@@ -62,7 +56,7 @@ def cuda(self: Any, device: int | None = None, async_: bool = False, **kwargs: A
     Raises:
         RuntimeError: CuPy or a device is missing.
     """
-    return _vector(self).cuda(device, async_, **kwargs).storage()
+    return vector(self).cuda(device, async_, **kwargs).storage()
 
 
 def new(self: Any, *args: Any) -> Any:
@@ -102,7 +96,7 @@ def from_buffer(cls: Any, buffer: Any, byte_order: str = "", count: int = -1, of
     Raises:
         ValueError: another byte order, or bytes that are not there or no whole number of elements.
     """
-    dtype = _vector(cls()).dtype
+    dtype = vector(cls()).dtype
     for name, value in (("count", count), ("offset", offset)):
         if not hasattr(type(value), "__index__"):
             raise TypeError(f"from_buffer: {name} must be an int, but got {value!r}")
@@ -218,7 +212,7 @@ def _new_shared(cls: Any, size: int) -> Any:
 
 def is_pinned(self: Any) -> bool:
     """Whether the memory is page-locked for CUDA."""
-    return _vector(self).is_pinned()
+    return vector(self).is_pinned()
 
 
 def pin_memory(self: Any) -> Any:
@@ -227,7 +221,7 @@ def pin_memory(self: Any) -> Any:
     Raises:
         RuntimeError: CuPy or a device is missing.
     """
-    return _vector(self).pin_memory().storage()
+    return vector(self).pin_memory().storage()
 
 
 _C._add_storage_methods({

@@ -1,5 +1,6 @@
 // How Python sees the engine: `_ImperativeEngine`.
 #include "autograd/engine.h"
+#include "utils/method.h"
 
 namespace torchlite {
 
@@ -97,8 +98,7 @@ PyObject* engine_queue_callback(PyObject*, PyObject* callback) {
 }
 
 PyMethodDef engine_methods[] = {
-    {"run_backward", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(engine_run_backward)),
-     METH_VARARGS | METH_KEYWORDS,
+    {"run_backward", method(engine_run_backward), METH_VARARGS | METH_KEYWORDS,
      "run_backward(variables, grad_variables, keep_graph, inputs=None, only_inputs=False)\n\n"
      "Runs backward from a tuple of Variables with a tuple of gradients. With `inputs`, returns their gradients."},
     {"queue_callback", engine_queue_callback, METH_O,

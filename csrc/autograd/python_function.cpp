@@ -1,5 +1,6 @@
 // `_FunctionBase` as Python sees it: type object, attributes and the registration of the Python classes.
 #include "autograd/python_function.h"
+#include "utils/method.h"
 #include "utils/trashcan.h"
 
 #include "autograd/python_variable.h"
@@ -150,13 +151,12 @@ PyObject* function_get_saved_variables(PyObject* o, void*) {
 }
 
 PyMethodDef function_methods[] = {
-    {"apply", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(function_apply)),
-     METH_FASTCALL | METH_KEYWORDS | METH_CLASS,
+    {"apply", method(function_apply), METH_FASTCALL | METH_KEYWORDS | METH_CLASS,
      "apply(*args)\n\nCalls `forward(ctx, *args)` with the tensors of the Variables among args and returns its results "
      "as Variables. Keyword arguments raise TypeError."},
-    {"_do_forward", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(function_do_forward)), METH_FASTCALL,
+    {"_do_forward", method(function_do_forward), METH_FASTCALL,
      "_do_forward(*variables)\n\nCalls `self.forward(*tensors)`; an instance can be called once."},
-    {"_do_backward", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(function_do_backward)), METH_FASTCALL,
+    {"_do_backward", method(function_do_backward), METH_FASTCALL,
      "_do_backward(grad_outputs, retain)\n\nCalls `self.backward(*tensors)` with zeros for missing gradients and "
      "returns a tuple of tensors or None. What was saved is dropped unless retain is true."},
     {nullptr, nullptr, 0, nullptr},

@@ -6,6 +6,7 @@
 #include "autograd/hooks.h"
 #include "autograd/observer.h"
 #include "autograd/ops/op.h"
+#include "utils/method.h"
 #include "utils/numpy_api.h"
 
 namespace torchlite {
@@ -98,10 +99,6 @@ PyObject* variable_item(PyObject* o, PyObject*) {
   return variable_number(o, "to a Python number", [](PyObject* number) { return new_ref(number); });
 }
 
-PyCFunction with_keywords(PyObject* (*f)(PyObject*, PyObject*, PyObject*)) {
-  return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(f));
-}
-
 }  // namespace
 
 PyMethodDef variable_methods[] = {
@@ -111,11 +108,11 @@ PyMethodDef variable_methods[] = {
     {"item", variable_item, METH_NOARGS, "The only element as a Python number; TypeError if there are more."},
     {"__float__", variable_float, METH_NOARGS, "The only element as a float."},
     {"__int__", variable_int, METH_NOARGS, "The only element as an int."},
-    {"__array__", with_keywords(variable_array), METH_VARARGS | METH_KEYWORDS,
+    {"__array__", method(variable_array), METH_VARARGS | METH_KEYWORDS,
      "The data as an ndarray on the same memory; RuntimeError if the Variable requires grad."},
     {"numpy", variable_numpy, METH_NOARGS,
      "The data as an ndarray on the same memory; RuntimeError if the Variable requires grad."},
-    {"__dlpack__", with_keywords(variable_dlpack), METH_VARARGS | METH_KEYWORDS,
+    {"__dlpack__", method(variable_dlpack), METH_VARARGS | METH_KEYWORDS,
      "The data as a DLPack capsule; BufferError if the Variable requires grad."},
     {"__dlpack_device__", variable_dlpack_device, METH_NOARGS, "Device of the data as DLPack numbers it."},
     {nullptr, nullptr, 0, nullptr},

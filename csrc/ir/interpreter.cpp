@@ -7,6 +7,7 @@
 
 #include "autograd/engine.h"
 #include "autograd/observer.h"
+#include "utils/method.h"
 
 namespace torchlite::ir {
 
@@ -306,9 +307,9 @@ PyObject* program_run_plain(PyObject* o, PyObject* const* inputs, Py_ssize_t n) 
 }
 
 PyMethodDef program_methods[] = {
-    {"run_plain", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(program_run_plain)), METH_FASTCALL,
+    {"run_plain", method(program_run_plain), METH_FASTCALL,
      "run_plain(*inputs) -> tuple\n\nrun() without a graph: the results are leaves."},
-    {"run", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(program_call)), METH_FASTCALL,
+    {"run", method(program_call), METH_FASTCALL,
      "run(*inputs) -> tuple\n\nRuns the lambda on Variables or tensors, one per parameter that is not captured. The "
      "results are Variables. RuntimeError for inputs of another number, type, device or size."},
     {nullptr, nullptr, 0, nullptr},
@@ -417,8 +418,7 @@ PyObject* engine_run_forward(PyObject*, PyObject* args, PyObject* kwargs) {
 }
 
 PyMethodDef run_forward_def = {
-    "run_forward", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(engine_run_forward)),
-    METH_VARARGS | METH_KEYWORDS,
+    "run_forward", method(engine_run_forward), METH_VARARGS | METH_KEYWORDS,
     "run_forward(expr, inputs) -> tuple\n\nRuns a Lambda on a tuple of Variables; gradients flow through the replay. "
     "RuntimeError for inputs that differ from its parameters in number, type, device or size; where a parameter "
     "leaves a size open, for what the operations themselves refuse."};

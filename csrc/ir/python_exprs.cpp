@@ -5,6 +5,7 @@
 
 #include "autograd/python_function.h"
 #include "ir/infer.h"
+#include "utils/method.h"
 
 namespace torchlite::ir {
 
@@ -330,7 +331,7 @@ PyObject* lambda_get_lets(PyObject* o, void*) { return property(as<Lambda>(o)->l
 PyObject* lambda_get_ret(PyObject* o, void*) { return property(as<Lambda>(o)->ret); }
 
 PyMethodDef lambda_methods[] = {
-    {"text", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(lambda_text)), METH_VARARGS | METH_KEYWORDS,
+    {"text", method(lambda_text), METH_VARARGS | METH_KEYWORDS,
      "text(locations=False) -> str\n\nThe lambda as text; with locations each let names where it was traced."},
     {"check", lambda_check, METH_NOARGS,
      "check()\n\nRaises RuntimeError, with the bad let and its neighbours, unless every local is bound once and before "

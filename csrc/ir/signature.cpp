@@ -9,6 +9,7 @@
 
 #include "autograd/engine.h"
 #include "ir/ir.h"
+#include "utils/method.h"
 
 namespace torchlite::ir {
 
@@ -211,7 +212,7 @@ PyObject* trace_key(PyObject*, PyObject* const* args, Py_ssize_t n) {
 }
 
 PyMethodDef functions[] = {
-    {"_trace_key", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(trace_key)), METH_FASTCALL,
+    {"_trace_key", method(trace_key), METH_FASTCALL,
      "_trace_key(modules, args, kwargs) -> (key, inputs, kept)\n\nThe key of a call; the Variables among its arguments "
      "and then the parameters of all Modules in reach, each once; the objects that the key names by address. TypeError "
      "for an argument that can't be part of a key."},

@@ -8,6 +8,7 @@
 
 #include "autograd/observer.h"
 #include "ir/infer.h"
+#include "utils/method.h"
 
 namespace torchlite::ir {
 
@@ -532,8 +533,7 @@ PyObject* py_trace_local(PyObject*, PyObject* o) {
 }
 
 PyMethodDef functions[] = {
-    {"_tracer_enter", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(py_tracer_enter)),
-     METH_VARARGS | METH_KEYWORDS,
+    {"_tracer_enter", method(py_tracer_enter), METH_VARARGS | METH_KEYWORDS,
      "_tracer_enter(inputs, capture=False, locations=False)\n\nStarts to record the operations of this thread on "
      "Variables. The Variables of the tuple `inputs` are the parameters. One from elsewhere is an error, or with "
      "`capture` a further parameter that the lambda carries bound."},

@@ -1,5 +1,5 @@
 // Copies between tensors of different sizes, by the era's rules.
-#include "tensor/tensor.h"
+#include "tensor/broadcast.h"
 #include "utils/errors.h"
 
 namespace torchlite {
@@ -22,12 +22,7 @@ PyRef<Tensor> in_order(Tensor* src, Dims sizes, bool warn, const char* function)
 
 void copy_elements(Tensor* dst, Tensor* src, bool broadcast, const char* function) {
   require_writable(dst, function);
-  bool fits = broadcast ? src->ndim <= dst->ndim : src->ndim == dst->ndim;
-  for (int d = 1; fits && d <= src->ndim; ++d) {
-    int64_t s = src->size(src->ndim - d);
-    fits = s == dst->size(dst->ndim - d) || (broadcast && s == 1);
-  }
-  if (fits) return copy_into(dst, src);
+  if (broadcast ? expands_to(src->sizes(), dst->sizes()) : src->sizes() == dst->sizes()) return copy_into(dst, src);
   copy_into(dst, in_order(src, dst->sizes(), broadcast, function).get());
 }
 

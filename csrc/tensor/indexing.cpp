@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "tensor/broadcast.h"
 #include "tensor/cuda.h"
 #include "tensor/index_kernels.h"
 #include "tensor/index_key.h"
@@ -249,11 +250,8 @@ PyRef<> get_item(Tensor* t, PyObject* key) {
 
 // Whether a value of sizes `source` broadcasts to `target`, which has as many dimensions or lacks some of size 1 in front.
 static bool assignable(Dims source, Dims target) {
-  for (int d = 1; d <= source.n; ++d) {
-    int64_t s = source[source.n - d];
-    if (s != 1 && (d > target.n || s != target[target.n - d])) return false;
-  }
-  return true;
+  while (source.n > target.n && source[0] == 1) source = {source.data + 1, source.n - 1};
+  return expands_to(source, target);
 }
 
 void assign_index(Tensor* t, PyObject* key, PyObject* value) {

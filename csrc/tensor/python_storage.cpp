@@ -7,6 +7,7 @@
 #include "tensor/python_tensor.h"
 #include "tensor/storage.h"
 #include "utils/gil.h"
+#include "utils/method.h"
 
 namespace torchlite {
 
@@ -271,7 +272,7 @@ PyMappingMethods storage_mapping = {
 
 PyMethodDef storage_methods[] = {
     {"fill_", storage_fill, METH_O, "Sets every element to a number."},
-    {"copy_", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(storage_copy)), METH_VARARGS | METH_KEYWORDS,
+    {"copy_", method(storage_copy), METH_VARARGS | METH_KEYWORDS,
      "copy_(source, async_=False)\n--\n\nCopies the elements of a storage of the same size, cast to this type."},
     {"resize_", storage_resize, METH_O,
      "Changes the number of elements; new ones are uninitialised. RuntimeError where more memory is needed and this is "

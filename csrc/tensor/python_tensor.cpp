@@ -8,6 +8,7 @@
 #include "tensor/indexing.h"
 #include "tensor/kernels/parallel.h"
 #include "utils/live_objects.h"
+#include "utils/method.h"
 #include "utils/numpy_api.h"
 
 namespace torchlite {
@@ -374,8 +375,7 @@ PyObject* add_methods(PyObject*, PyObject* methods) {
 }
 
 PyMethodDef module_functions[] = {
-    {"from_dlpack", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(from_dlpack)),
-     METH_VARARGS | METH_KEYWORDS,
+    {"from_dlpack", method(from_dlpack), METH_VARARGS | METH_KEYWORDS,
      "from_dlpack(x, /, *, device=None, copy=None)\n--\n\nA tensor on the memory of an object with __dlpack__, or of a "
      "capsule. BufferError where the memory, its type or the capsule cannot be used."},
     {"_infer_size", infer_size, METH_VARARGS,
@@ -386,8 +386,7 @@ PyMethodDef module_functions[] = {
      "The class of tensors that factory functions make."},
     {"_sized", sized_tensor, METH_VARARGS,
      "_sized(sizes, out)\n\nAn uninitialised tensor of the default class, or `out` resized if it is not None. `sizes` "
-     "is "
-     "a tuple of ints or holds one sequence of ints."},
+     "is a tuple of ints or holds one sequence of ints."},
     {"get_num_threads", get_num_threads, METH_NOARGS,
      "get_num_threads() -> int\n\nHow many threads a loop over elements may use. Matrix products use NumPy's BLAS and "
      "its threads."},

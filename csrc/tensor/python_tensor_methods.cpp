@@ -5,6 +5,7 @@
 #include "tensor/cuda.h"
 #include "tensor/kernels/elementwise.h"
 #include "tensor/python_tensor.h"
+#include "utils/method.h"
 #include "utils/numpy_api.h"
 
 namespace torchlite {
@@ -392,11 +393,6 @@ PyObject* tensor_set(PyObject* o, PyObject* args) {
 
 }  // namespace
 
-template <class F>
-PyCFunction method(F* f) {
-  return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(f));
-}
-
 #define FAST (METH_FASTCALL | METH_KEYWORDS)
 
 PyMethodDef tensor_methods[] = {
@@ -435,8 +431,7 @@ PyMethodDef tensor_methods[] = {
     {"zero_", tensor_zero, METH_NOARGS, "Sets every element to zero."},
     {"copy_", method(tensor_copy), METH_VARARGS | METH_KEYWORDS,
      "copy_(src, async_=False, broadcast=True)\n--\n\nCopies the elements of a tensor or ndarray, cast to this type "
-     "and "
-     "broadcast to this size. RuntimeError if the sizes do not fit."},
+     "and broadcast to this size. RuntimeError if the sizes do not fit."},
     {"resize_", method(tensor_resize), METH_FASTCALL,
      "Changes the sizes in place, keeping the elements in memory order. RuntimeError where more memory is needed and "
      "something else views the storage, or its memory is not the library's."},

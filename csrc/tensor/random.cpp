@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "utils/errors.h"
+#include "utils/method.h"
 #include "utils/numpy_api.h"
 
 namespace torchlite {
@@ -118,9 +119,7 @@ PyObject* tensor_normal(PyObject* self, PyObject* args, PyObject* kwargs) {
 }
 
 void require_probability(double p, const char* function) {
-  if (p >= 0 && p <= 1) return;
-  PyRef<> value = check(PyFloat_FromDouble(p));
-  runtime_error("%s: a probability must lie between 0 and 1, but got %R", function, value.get());
+  require(p >= 0 && p <= 1, p, function, "a probability must lie between 0 and 1");
 }
 
 PyObject* tensor_bernoulli(PyObject* self, PyObject* args, PyObject* kwargs) {
@@ -267,10 +266,6 @@ PyObject* tensor_log_normal(PyObject* self, PyObject* args, PyObject* kwargs) {
   });
 }
 
-PyCFunction with_keywords(PyObject* (*f)(PyObject*, PyObject*, PyObject*)) {
-  return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(f));
-}
-
 constexpr int kKeywords = METH_VARARGS | METH_KEYWORDS;
 
 // OnHost, or for a tensor on a device what torchlite.cuda draws there.
@@ -291,23 +286,23 @@ constexpr char kUniform[] = "uniform_", kNormal[] = "normal_", kBernoulli[] = "b
                kLogNormal[] = "log_normal_";
 
 PyMethodDef tensor_methods[] = {
-    {"uniform_", with_keywords(on_any_place<tensor_uniform, kUniform>), kKeywords,
+    {"uniform_", method(on_any_place<tensor_uniform, kUniform>), kKeywords,
      "uniform_(from=0, to=1, *, generator=None) -> self\n\nUniform numbers in [from, to)."},
-    {"normal_", with_keywords(on_any_place<tensor_normal, kNormal>), kKeywords,
+    {"normal_", method(on_any_place<tensor_normal, kNormal>), kKeywords,
      "normal_(mean=0, std=1, *, generator=None) -> self\n\nNormal numbers."},
-    {"bernoulli_", with_keywords(on_any_place<tensor_bernoulli, kBernoulli>), kKeywords,
+    {"bernoulli_", method(on_any_place<tensor_bernoulli, kBernoulli>), kKeywords,
      "bernoulli_(p=0.5, *, generator=None) -> self\n\nOnes with probability p (a number, or a tensor of as many), "
      "else zeros."},
-    {"random_", with_keywords(on_any_place<tensor_random, kRandom>), kKeywords,
+    {"random_", method(on_any_place<tensor_random, kRandom>), kKeywords,
      "random_([from,] [to], *, generator=None) -> self\n\nWhole numbers in [from, to); without bounds from 0 up to "
      "what the type holds exactly."},
-    {"exponential_", with_keywords(on_any_place<tensor_exponential, kExponential>), kKeywords,
+    {"exponential_", method(on_any_place<tensor_exponential, kExponential>), kKeywords,
      "exponential_(lambd=1, *, generator=None) -> self\n\nExponentially distributed numbers of rate lambd."},
-    {"cauchy_", with_keywords(on_any_place<tensor_cauchy, kCauchy>), kKeywords,
+    {"cauchy_", method(on_any_place<tensor_cauchy, kCauchy>), kKeywords,
      "cauchy_(median=0, sigma=1, *, generator=None) -> self\n\nCauchy-distributed numbers."},
-    {"geometric_", with_keywords(on_any_place<tensor_geometric, kGeometric>), kKeywords,
+    {"geometric_", method(on_any_place<tensor_geometric, kGeometric>), kKeywords,
      "geometric_(p, *, generator=None) -> self\n\nNumber of trials up to the first success of probability p."},
-    {"log_normal_", with_keywords(on_any_place<tensor_log_normal, kLogNormal>), kKeywords,
+    {"log_normal_", method(on_any_place<tensor_log_normal, kLogNormal>), kKeywords,
      "log_normal_(mean=1, std=2, *, generator=None) -> self\n\nThe exponential of normal numbers."},
 };
 

@@ -121,5 +121,14 @@ def test_fatal_error_can_be_caught():
         raise torchlite.FatalError
 
 
+def test_a_star_import_gives_classes_and_functions_only():
+    names: dict = {}
+    exec("from torchlite import *", names)
+    assert {"zeros", "equal", "exp", "add", "FloatTensor", "Variable", "no_grad", "is_tensor"} <= set(names)
+    assert not {"nn", "autograd", "tensor", "version", "Any", "annotations", "importlib"} & set(names)
+    assert [name for name in names if name.startswith("_")] == ["__builtins__"]
+    assert not {"Any", "annotations", "importlib"} & set(dir(torchlite))
+
+
 def test_names_that_are_loaded_when_used_are_listed():
     assert {"zeros", "nn", "optim", "equal", "exp", "FloatTensor", "manual_seed"} <= set(dir(torchlite))

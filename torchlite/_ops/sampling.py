@@ -18,11 +18,6 @@ def _is_variable(obj: Any) -> bool:
     return isinstance(obj, _C._VariableBase)
 
 
-def _require_tensor(function: str, name: str, obj: Any) -> None:
-    if not isinstance(obj, _C._TensorBase):
-        raise TypeError(f"{function}: '{name}' must be a tensor or Variable, but is {type(obj).__name__}")
-
-
 def _refuse_generator(function: str, generator: Any) -> None:
     if generator is not None:
         raise TypeError(f"{function}: samples of Variables come from the default generator; draw from their data")
@@ -109,7 +104,7 @@ def multinomial(
     if _is_variable(input):
         _refuse_generator("multinomial", generator)
         return input.multinomial(num_samples, replacement)
-    _require_tensor("multinomial", "input", input)
+    require_tensor("multinomial", "input", input, "a tensor or Variable")
     if out is not None and (not isinstance(out, _C._TensorBase) or out.dtype != "int64"):
         raise TypeError(f"multinomial: 'out' must be a LongTensor, but is {type(out).__name__}")
     return write_out("multinomial", out, _multinomial(input, num_samples, replacement, generator=generator))
@@ -137,7 +132,7 @@ def bernoulli(input: Any, out: Any = None, *, generator: Any = None) -> Any:
     if _is_variable(input):
         _refuse_generator("bernoulli", generator)
         return input.bernoulli()
-    _require_tensor("bernoulli", "input", input)
+    require_tensor("bernoulli", "input", input, "a tensor or Variable")
     if out is None:
         return _bernoulli(input, generator=generator)
     require_tensor("bernoulli", "out", out)

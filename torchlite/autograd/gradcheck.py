@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from .. import _C
+from .._arrays import array
 from .engine import grad
 from .variable import Variable
 
@@ -25,32 +26,14 @@ def _is_container(x: Any) -> bool:
     return isinstance(x, (tuple, list)) or (hasattr(x, "__iter__") and not isinstance(x, (str, bytes, dict)))
 
 
-def _array(tensor: Any) -> Any:
-    """The tensor's own memory as a NumPy array or, on a GPU, a CuPy array."""
-    if not tensor.is_cuda:
-        return tensor.numpy()
-    import cupy
-
-    return cupy.asarray(tensor)
-
-
 def _doubles(tensor: Any) -> np.ndarray:
     """A flat float64 copy of the tensor's elements in host memory."""
-    array = _array(tensor)
-    array = array.get() if tensor.is_cuda else array
-    return np.array(array, dtype=np.float64).reshape(-1)
+    return np.array(tensor.cpu().numpy(), dtype=np.float64).reshape(-1)
 
 
 def _tensor_like(tensor: Any, values: np.ndarray) -> Any:
     """A new tensor of the type, device and size of ``tensor`` that holds ``values``."""
-    result = tensor.new(tensor.size())
-    array = _array(result)
-    values = values.astype(array.dtype).reshape(array.shape)
-    if tensor.is_cuda:
-        array.set(values)
-    else:
-        array[...] = values
-    return result
+    return tensor.new(tensor.size()).copy_(values.reshape(tensor.size()))
 
 
 # ---- helpers over nested inputs ------------------------------------------------------------------------------------
@@ -132,16 +115,16 @@ def get_numerical_jacobian(fn: Callable, input: Any, target: Any, eps: float = 1
 
     jacobian = make_jacobian(target, evaluate().size)
     for tensor, columns in zip(list(iter_tensors(target, True)), list(iter_tensors(jacobian)), strict=True):
-        array, rows = _array(tensor), _array(columns)
-        for i, index in enumerate(np.ndindex(*array.shape)):
-            original = array[index].copy()
+        elements, rows = array(tensor), array(columns)
+        for i, index in enumerate(np.ndindex(*elements.shape)):
+            original = elements[index].copy()
             try:
-                array[index] = original - eps
+                elements[index] = original - eps
                 below = evaluate()
-                array[index] = original + eps
+                elements[index] = original + eps
                 above = evaluate()
             finally:
-                array[index] = original
+                elements[index] = original
             rows[i] = (above - below) / (2 * eps)
     return jacobian
 
@@ -163,7 +146,7 @@ def _analytical(input: Any, output: Variable, create_graph: bool) -> tuple[Any, 
     # A tensor has a jacobian too, of zeros: no gradient flows to it.
     slots = [x for x in _flat(input) if _is_tensor(x) or (isinstance(x, Variable) and x.requires_grad)]
     pairs = zip(slots, iter_tensors(jacobian), strict=True)
-    columns = [_array(j) for x, j in pairs if isinstance(x, Variable)]
+    columns = [array(j) for x, j in pairs if isinstance(x, Variable)]
     right_sizes = True
     seed = np.zeros(output.data.numel())
     for i in range(seed.size):
@@ -189,7 +172,7 @@ def get_analytical_jacobian(input: Any, output: Variable) -> tuple[Any, bool, bo
     jacobian, right_sizes = _analytical(input, output, create_graph=False)
     again, right_sizes_again = _analytical(input, output, create_graph=False)
     same = all(
-        np.array_equal(_array(a), _array(b), equal_nan=True)
+        np.array_equal(array(a), array(b), equal_nan=True)
         for a, b in zip(iter_tensors(jacobian), iter_tensors(again), strict=True)
     )
     return jacobian, same, right_sizes and right_sizes_again
@@ -204,7 +187,7 @@ class _Failure(Exception):
 
 def _compare(numerical: Any, analytical: Any, atol: float, rtol: float, what: str) -> None:
     for i, (n, a) in enumerate(zip(iter_tensors(numerical), iter_tensors(analytical), strict=True)):
-        n, a = _array(n), _array(a)
+        n, a = array(n), array(a)
         wrong = ~(np.abs(a - n) <= atol + rtol * np.abs(n))  # negated so that NaN is wrong
         if wrong.any():
             row, column = np.argwhere(wrong)[0]
@@ -281,7 +264,7 @@ def gradcheck(
     leaves = list(_differentiable(inputs))
     if not any(isinstance(v, Variable) for v in _flat(inputs)):
         raise RuntimeError("no Variables found in input")
-    if any(_array(v.data).dtype != np.float64 for v in leaves):
+    if any(array(v.data).dtype != np.float64 for v in leaves):
         warnings.warn("gradcheck: an input that requires grad is not a DoubleTensor; differences will be inexact",
                       stacklevel=2)
     for v in leaves:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from .. import _C, tensor
+from .._copying import filled_slots
 from ..utils.hooks import RemovableHandle
 
 _cast = _C._find_op("cast")
@@ -35,24 +36,9 @@ def _in_type(variable: Variable, number: int) -> Variable:
     return variable if type(variable.data) is classes[number] else _cast(variable, number)
 
 
-def _attribute_slots(cls: type) -> list[str]:
-    """The names, as stored, of the ``__slots__`` that Python subclasses of Variable added."""
-    names = []
-    for base in cls.__mro__:
-        slots = base.__dict__.get("__slots__", ())
-        for slot in (slots,) if isinstance(slots, str) else slots:
-            if slot.startswith("__") and not slot.endswith("__"):
-                slot = f"_{base.__name__.lstrip('_')}{slot}"
-            if slot not in ("__dict__", "__weakref__"):
-                names.append(slot)
-    return names
-
-
 def _attributes(variable: Variable) -> dict[str, Any]:
     """Everything that a user has set on ``variable``: its ``__dict__`` and the filled ``__slots__`` of its class."""
-    attributes = {name: getattr(variable, name) for name in _attribute_slots(type(variable)) if hasattr(variable, name)}
-    attributes.update(getattr(variable, "__dict__", ()))
-    return attributes
+    return {**filled_slots(variable), **getattr(variable, "__dict__", {})}
 
 
 def _rebuild(cls: type, data: Any) -> Any:

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from .. import _C
+from .._arrays import class_of_tensors
 from .._utils import _import_dotted_name
 from ..tensor import _rebuild_tensor
 
@@ -56,8 +57,7 @@ def unpickler(
 
 def _elements(storage: Any, offset: int, numel: int) -> np.ndarray:
     """An array on the memory of a storage."""
-    cls = getattr(_C, type(storage).__name__.replace("Storage", "Tensor"))
-    return _rebuild_tensor(cls, storage, offset, (numel,), (1,)).numpy()
+    return _rebuild_tensor(class_of_tensors(storage), storage, offset, (numel,), (1,)).numpy()
 
 
 def read(file: Any, name: Any, pickle_module: Any) -> Any:

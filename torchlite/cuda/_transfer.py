@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from torchlite import _C
+from torchlite._arrays import vector
 from torchlite.cuda import _library, _memory
 
 _CUDA_CLASS = dict(zip((c.__name__ for c in _C._cuda_tensor_classes), _C._cuda_tensor_classes, strict=True))
@@ -149,23 +150,15 @@ def _rebuild_storage(host: Any, device: int) -> Any:
     except RuntimeError as e:
         raise RuntimeError(f"{e}. A CUDA tensor is loaded onto the host by load(..., map_location='cpu')") from e
     index = device if device < cupy.cuda.runtime.getDeviceCount() else cupy.cuda.runtime.getDevice()
-    vector = _vector(host)
-    return to_device(vector, index).storage()
-
-
-def _vector(storage: Any) -> Any:
-    """The elements of a storage as a 1-d tensor."""
-    name = type(storage).__name__.replace("Storage", "Tensor")
-    cls = _CUDA_CLASS[name] if storage.is_cuda else getattr(_C, name)
-    return cls(storage)
+    return to_device(vector(host), index).storage()
 
 
 def reduce_storage(storage: Any) -> tuple[Callable, tuple]:
     """How a storage on a device is pickled: as its contents on the host, and the device's number."""
-    vector = _vector(storage)
-    return _rebuild_storage, (vector.cpu().storage(), vector.get_device())
+    elements = vector(storage)
+    return _rebuild_storage, (elements.cpu().storage(), elements.get_device())
 
 
 def clone_storage(storage: Any) -> Any:
     """A copy on the same device."""
-    return _vector(storage).clone().storage()
+    return vector(storage).clone().storage()

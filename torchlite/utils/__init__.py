@@ -5,10 +5,10 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-_MODULES = {"backcompat", "data", "hooks", "serialization", "trainer", "typename"}
+__all__ = ["backcompat", "data", "hooks", "serialization", "trainer", "typename"]
 
 
 def __getattr__(name: str) -> Any:
-    if name in _MODULES:
+    if name in __all__:
         return importlib.import_module(f"{__name__}.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -102,8 +102,7 @@ Gradients accumulate_grad_apply(Node* node, Gradients&& grads) {
     if (!old->is_traced)
       runtime_error(
           "AccumulateGrad: a leaf had a gradient before the trace was entered, so what is added to it would depend on "
-          "a "
-          "value from outside: set its grad to None first");
+          "a value from outside: set its grad to None first");
     v->grad = (Value(old.copy()) + Value(g.copy())).take<Variable>();
   } else if (old->is_volatile) {
     add_in_place(old.get(), t.get());

@@ -43,21 +43,6 @@ void warn_of_pairing(const char* names) {
             "behavior.");
 }
 
-bool broadcastable(Dims a, Dims b) {
-  for (int i = 1; i <= a.n && i <= b.n; ++i) {
-    int64_t x = a[a.n - i], y = b[b.n - i];
-    if (x != y && x != 1 && y != 1) return false;
-  }
-  return true;
-}
-
-bool expands_to(Dims small, Dims big) {
-  if (small.n > big.n) return false;
-  for (int i = 1; i <= small.n; ++i)
-    if (int64_t s = small[small.n - i]; s != 1 && s != big[big.n - i]) return false;
-  return true;
-}
-
 std::vector<int64_t> paired_sizes(const char* function, Dims a, Dims b) {
   if (!broadcastable(a, b) && a.product() == b.product()) return {a.begin(), a.end()};
   return broadcast_sizes(a, b, function);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "autograd/ops/value.h"
+#include "tensor/broadcast.h"
 
 namespace torchlite {
 
@@ -16,8 +17,6 @@ namespace torchlite {
 extern bool broadcast_warning;
 extern bool keepdim_warning;
 
-bool broadcastable(Dims a, Dims b);
-bool expands_to(Dims small, Dims big);
 // The broadcast of `a` and `b`, or `a` where they are paired; RuntimeError naming `function` where neither holds.
 std::vector<int64_t> paired_sizes(const char* function, Dims a, Dims b);
 // `b` in the size of `a` where they are paired, with the warning; empty where they are not. In place only `b` broadcasts.

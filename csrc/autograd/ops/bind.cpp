@@ -10,6 +10,7 @@
 #include "autograd/ops/python_row.h"
 #include "autograd/python_variable.h"
 #include "tensor/python_tensor.h"
+#include "utils/method.h"
 
 namespace torchlite {
 
@@ -78,8 +79,8 @@ constexpr auto methods = make_methods(std::make_index_sequence<kMaxOps>());
 void add_method(PyTypeObject* type, const char* name, const char* doc, Method f) {
   // What tensors define by hand (clone, copy_, fill_ ...) takes the era's further arguments and is faster.
   if (type == &TensorBase_Type && PyDict_GetItemString(type->tp_dict, name)) return;
-  PyMethodDef* def = new PyMethodDef{name, reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(f)),
-                                     METH_FASTCALL | METH_KEYWORDS, doc};  // for the life of the process
+  PyMethodDef* def =
+      new PyMethodDef{name, method(f), METH_FASTCALL | METH_KEYWORDS, doc};  // for the life of the process
   PyRef<> descriptor = check(PyDescr_NewMethod(type, def));
   check(PyDict_SetItemString(type->tp_dict, name, descriptor.get()));
 }

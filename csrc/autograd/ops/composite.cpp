@@ -6,6 +6,7 @@
 #include "autograd/observer.h"
 #include "autograd/ops/op.h"
 #include "autograd/variable.h"
+#include "utils/method.h"
 
 namespace torchlite {
 
@@ -167,10 +168,6 @@ PyObject* function_of(PyObject*, PyObject* args, PyObject* kwargs) {
   });
 }
 
-PyCFunction with_keywords(PyObject* (*f)(PyObject*, PyObject*, PyObject*)) {
-  return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(f));
-}
-
 constexpr int kKeywords = METH_VARARGS | METH_KEYWORDS;
 constexpr const char* kChunkDoc =
     "chunk(chunks, dim=0) -> tuple\n\nAt most `chunks` views along `dim`, of equal size but for the last.";
@@ -182,9 +179,9 @@ constexpr const char* kUnbindDoc = "unbind(dim=0) -> tuple\n\nThe slices along `
 
 std::span<PyMethodDef> composite_method_defs() {
   static PyMethodDef defs[] = {
-      {"chunk", with_keywords(chunk), kKeywords, kChunkDoc},
-      {"split", with_keywords(split), kKeywords, kSplitDoc},
-      {"unbind", with_keywords(unbind), kKeywords, kUnbindDoc},
+      {"chunk", method(chunk), kKeywords, kChunkDoc},
+      {"split", method(split), kKeywords, kSplitDoc},
+      {"unbind", method(unbind), kKeywords, kUnbindDoc},
       {"contiguous", contiguous_method, METH_NOARGS,
        "contiguous()\n\nself if its elements lie row by row without gaps, else a copy for which they do."},
       {"t_", t_in_place, METH_VARARGS, "t_() -> self\n\nt() in place: the sizes change, the memory stays."},
@@ -200,9 +197,9 @@ std::span<PyMethodDef> composite_method_defs() {
 
 std::span<PyMethodDef> composite_function_defs() {
   static PyMethodDef defs[] = {
-      {"chunk", with_keywords(function_of<chunk>), kKeywords, kChunkDoc},
-      {"split", with_keywords(function_of<split>), kKeywords, kSplitDoc},
-      {"unbind", with_keywords(function_of<unbind>), kKeywords, kUnbindDoc},
+      {"chunk", method(function_of<chunk>), kKeywords, kChunkDoc},
+      {"split", method(function_of<split>), kKeywords, kSplitDoc},
+      {"unbind", method(function_of<unbind>), kKeywords, kUnbindDoc},
       {nullptr, nullptr, 0, nullptr},
   };
   return {defs, std::size(defs) - 1};

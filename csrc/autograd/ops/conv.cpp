@@ -203,8 +203,8 @@ std::vector<Row> conv_rows() {
       {"conv_nd(Tensor input, Tensor weight, Tensor? bias=None, ints stride=1, ints padding=0, ints dilation=1, "
        "bool transposed=False, ints output_padding=0, int groups=1)",
        "Cross-correlation of input (N, C, ...) with weight (O, C / groups, ...) over one to three dimensions, plus "
-       "bias "
-       "(O,): (N, O, ...). Transposed, the gradient of that: input (N, O, ...) and bias (C,) give (N, C, ...), with "
+       "bias (O,): (N, O, ...). Transposed, the gradient of that: input (N, O, ...) and bias (C,) give (N, C, ...), "
+       "with "
        "output_padding further places at the ends.",
        types::conv_nd,
        conv_nd_forward,

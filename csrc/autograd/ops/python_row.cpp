@@ -4,7 +4,9 @@
 
 #include "autograd/ops/bind.h"
 #include "autograd/ops/types.h"
+#include "tensor/broadcast.h"
 #include "tensor/python_tensor.h"
+#include "utils/method.h"
 #include "utils/numpy_api.h"
 
 namespace torchlite {
@@ -246,20 +248,15 @@ PyObject* context_tp_repr(PyObject* o) {
 
 void context_tp_dealloc(PyObject* o) { PyObject_Free(o); }
 
-PyCFunction fast(PyObject* (*f)(PyObject*, PyObject* const*, Py_ssize_t)) {
-  return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(f));
-}
-
 PyMethodDef context_methods[] = {
-    {"needs", fast(context_needs), METH_FASTCALL,
+    {"needs", method(context_needs), METH_FASTCALL,
      "needs(parameter, element=None) -> bool\n\nWhether the argument, given by name or position, needs a gradient: of "
-     "a "
-     "list any\nelement, or the given one."},
+     "a list any\nelement, or the given one."},
     {"value", context_value, METH_O,
      "value(parameter)\n\nThe argument as it was in the forward: a Variable, a tuple of them, or the constant."},
-    {"output", fast(context_output), METH_FASTCALL,
+    {"output", method(context_output), METH_FASTCALL,
      "output(i=0) -> Variable\n\nResult i of the forward, the hidden ones counted after the visible."},
-    {"sizes", fast(context_sizes), METH_FASTCALL,
+    {"sizes", method(context_sizes), METH_FASTCALL,
      "sizes(parameter, element=0) -> Size\n\nSizes of a tensor argument, in a row that was declared with keep_sizes."},
     {nullptr, nullptr, 0, nullptr},
 };
@@ -280,15 +277,6 @@ PyTypeObject BackwardContext_Type = {
     .tp_getset = context_getset,
 };
 
-// Whether a gradient of size `got` can be summed or reshaped to `wanted`.
-bool reducible(Dims got, Dims wanted) {
-  if (got.product() == wanted.product()) return true;
-  if (wanted.n > got.n) return false;
-  for (int d = 1; d <= wanted.n; ++d)
-    if (wanted[wanted.n - d] != got[got.n - d] && wanted[wanted.n - d] != 1) return false;
-  return true;
-}
-
 // The gradient of argument i (its element k), as Python returned it.
 void set_gradient(Backward& b, int i, int k, PyObject* value) {
   if (value == Py_None || !b.needs_element(i, k)) return;
@@ -306,11 +294,11 @@ void set_gradient(Backward& b, int i, int k, PyObject* value) {
   if (t->device() != wanted.device)
     runtime_error("%s: the gradient of argument '%s' is on device %d, but the argument is on device %d",
                   op.name.c_str(), parameter, t->device(), wanted.device);
-  if (!reducible(t->sizes(), wanted.sizes))
+  bool same_count = t->numel == Dims(wanted.sizes).product();
+  if (!same_count && !expands_to(wanted.sizes, t->sizes()))
     runtime_error("%s: the gradient of argument '%s' has size %s, but the argument has size %s", op.name.c_str(),
                   parameter, format_dims(t->sizes()).c_str(), format_dims(wanted.sizes).c_str());
   if (!(t->sizes() == Dims(wanted.sizes))) {
-    bool same_count = t->numel == Dims(wanted.sizes).product();
     Value v(std::move(g));
     g = (same_count ? call<"reshape">(v, wanted.sizes) : call<"sum_to">(v, wanted.sizes)).take<Variable>();
   }

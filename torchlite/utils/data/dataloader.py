@@ -54,7 +54,7 @@ def default_collate(batch: Sequence[Any]) -> Any:
 def _pinned(batch: Any) -> Any:
     """A batch with its tensors in page-locked memory."""
     if isinstance(batch, _C._TensorBase):
-        return getattr(batch, "pin_memory")()  # noqa: B009 (CUDA's part adds it)
+        return batch.pin_memory()
     if isinstance(batch, Mapping):
         return {key: _pinned(item) for key, item in batch.items()}
     if isinstance(batch, Sequence) and not isinstance(batch, (str, bytes)):
@@ -134,8 +134,7 @@ class DataLoaderIter:
     def __init__(self, loader: DataLoader):
         self._loader = loader
         self._batches: Iterator = iter(loader.batch_sampler)
-        cuda = getattr(torchlite, "cuda", None)
-        self._pin = loader.pin_memory and cuda is not None and cuda.is_available()
+        self._pin = loader.pin_memory and torchlite.cuda.is_available()
         self.workers: list[Any] = []
         if not loader.num_workers:
             return
