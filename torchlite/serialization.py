@@ -16,6 +16,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from torchlite import _C, _copying
+from torchlite._arrays import class_of_tensors
 from torchlite.utils.typename import typename
 
 __all__ = ["load", "save"]
@@ -109,20 +110,17 @@ class _Places:
         return _transfer._rebuild_storage(storage, device)
 
     def _rebuild_tensor(self, cls, storage, offset, size, stride):
-        if not storage.is_cuda and cls not in _C._cuda_tensor_classes:
+        if not storage.is_cuda and not cls.is_cuda:
             if id(storage) not in self.known:
                 self.known[id(storage)] = storage, self.place(storage, "cpu")
             storage = self.known[id(storage)][1]
-        classes = _C
-        if storage.is_cuda:
-            from torchlite import cuda as classes
-        if storage.is_cuda != (cls in _C._cuda_tensor_classes):
-            cls = getattr(classes, cls.__name__)
+        if storage.is_cuda != cls.is_cuda:
+            cls = class_of_tensors(storage)
         return _copying._rebuild_tensor(cls, storage, offset, size, stride)
 
     def moved(self, tensor):
         storage = self.place(tensor.storage(), "cpu")
-        cls = getattr(_C, type(storage).__name__.replace("Storage", "Tensor"))
+        cls = class_of_tensors(storage)
         return self._rebuild_tensor(cls, storage, 0, tensor.size(), tensor.stride()) if storage.is_cuda else tensor
 
 
