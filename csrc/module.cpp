@@ -13,7 +13,7 @@
 #include "autograd/python_function.h"
 #include "autograd/python_variable.h"
 #include "cuda/bridge.h"
-#include "tensor/lu_factors.h"
+#include "tensor/factors.h"
 #include "tensor/optim_steps.h"
 #include "ir/ir.h"
 #include "tensor/python_tensor.h"
@@ -105,7 +105,7 @@ PyObject* init_module() {
   init_tensor(module.get());
   init_random(module.get());
   init_optim_steps(module.get());
-  init_lu_factors(module.get());
+  init_factors(module.get());
   init_variable(module.get());
   init_function(functions.get());
   init_accumulate_grad(functions.get());

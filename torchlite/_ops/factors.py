@@ -260,11 +260,7 @@ def _eig_sizes(self: Sizes, eigenvectors: bool) -> list[Sizes]:
 
 def _real_and_imaginary(values: Any, dtype: Any) -> Any:
     """A row of two numbers for each complex one, or for each real one."""
-    pairs = module_of(values).zeros((len(values), 2), dtype)
-    pairs[:, 0] = values.real
-    if values.dtype.kind == "c":
-        pairs[:, 1] = values.imag
-    return pairs
+    return values.astype(dtype.char.upper()).view(dtype).reshape(-1, 2)
 
 
 def _eig(a: Any, eigenvectors: bool) -> Any:

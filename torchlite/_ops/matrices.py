@@ -19,6 +19,7 @@ from . import TensorType, define_op
 Sizes = tuple[int, ...]
 
 FLOATING = ("Half", "Float", "Double")
+SMALL = 16 * 16  # elements up to which the call of a library costs more than the work
 
 
 def define_matrix_op(
@@ -40,7 +41,7 @@ def define_matrix_op(
     """
     name, _, parameters = signature.partition("(")
     matrices = [i for i, p in enumerate(parameters.split(",")) if p.split()[0] == "Tensor" and i not in integers]
-    first, *others = matrices
+    first = matrices[0]
     check = lru_cache(64)(sizes)  # which has no effect but to raise
 
     def require_one_type(given: list[str]) -> str:
@@ -49,30 +50,33 @@ def define_matrix_op(
                 raise TypeError(f"{name}: all tensors must have one type, but got {given[0]} and {other}")
         return given[0]
 
-    def compute_as(work: str, values: list[Any]) -> Any:
-        for i in matrices:
-            values[i] = values[i].astype(work, copy=False)
-        return compute(*values)
+    def run(values: list[Any]) -> Any:
+        kind = values[first].dtype.char
+        try:
+            if kind in "fd":
+                return compute(*values)
+            for i in matrices:
+                values[i] = values[i].astype("float32" if kind == "e" else "float64")
+            results = compute(*values)
+        except numpy.linalg.LinAlgError as e:
+            raise RuntimeError(f"{name}: {str(e)[:1].lower()}{str(e)[1:]}") from None
+        if kind != "e":
+            return results
+        results = results if isinstance(results, tuple) else (results,)
+        return tuple(r.astype("float16") if r.dtype.kind == "f" else r for r in results)
+
+    def forward_of_one(self: Any, *constants: Any) -> Any:
+        check(self.size(), *constants)
+        return run([array(self), *constants])
 
     def forward(*args: Any) -> Any:
         check(*[a.size() if isinstance(a, _C._TensorBase) else a for a in args])
         values = [*args]
-        dtype = args[first].dtype
-        values[first] = array(args[first])
-        for i in others:
+        for i in matrices:
             values[i] = array(args[i])
-            if args[i].dtype != dtype:
+            if args[i].dtype != args[first].dtype:
                 require_one_type([str(args[i].dtype) for i in matrices])
-        try:
-            if dtype.char in "fd":
-                return compute(*values)
-            if dtype.char != "e":
-                return compute_as("float64", values)
-            results = compute_as("float32", values)
-        except numpy.linalg.LinAlgError as e:
-            raise RuntimeError(f"{name}: {str(e)[:1].lower()}{str(e)[1:]}") from None
-        results = results if isinstance(results, tuple) else (results,)
-        return tuple(r.astype("float16") if r.dtype.kind == "f" else r for r in results)
+        return run(values)
 
     def types(*args: Any) -> Any:
         tensors = [args[i] for i in matrices]
@@ -83,7 +87,8 @@ def define_matrix_op(
         own = (*dtypes, *[None] * (len(found) - len(dtypes)))
         return [TensorType(d or dtype, s, tensors[0].device) for s, d in zip(found, own, strict=True)]
 
-    define_op(signature, doc, forward=forward, types=types, **row)
+    alone = matrices == [0] and not integers
+    define_op(signature, doc, forward=forward_of_one if alone else forward, types=types, **row)
 
 
 def require_matrix(name: str, what: str, sizes: Sizes) -> Sizes:
@@ -124,17 +129,26 @@ def symmetric(a: Any, upper: bool) -> Any:
     return half + transposed(half) - half * module_of(a).eye(a.shape[-1], dtype=a.dtype)
 
 
+def _refuse_zero(name: str, at: int) -> None:
+    raise RuntimeError(f"{name}: A is singular: element ({at}, {at}) of its diagonal is 0")
+
+
 def solve_triangular(name: str, a: Any, b: Any, upper: bool, unit: bool = False) -> Any:
     """The x with a x = b, from one triangle of `a`; with `unit` its diagonal counts as ones. Batches do as well."""
     xp = module_of(a)
     n = a.shape[-1]
+    if xp is numpy and a.ndim == 2 and b.size <= SMALL and a.size <= SMALL:
+        x = b.copy()
+        if (zero_at := _C._solve_triangle(a, x, upper, unit)) >= 0:
+            _refuse_zero(name, zero_at)
+        return x
     if unit:
         a = (xp.triu(a, 1) if upper else xp.tril(a, -1)) + xp.eye(n, dtype=a.dtype)
     else:
         a = one_triangle(a, upper)
         zero = xp.nonzero((xp.diagonal(a, axis1=-2, axis2=-1) == 0).reshape(-1, n).any(0))[0]
         if len(zero):
-            raise RuntimeError(f"{name}: A is singular: element ({zero[0]}, {zero[0]}) of its diagonal is 0")
+            _refuse_zero(name, zero[0])
     # The LU factors of an upper triangle are itself and the identity, so this is substitution, without exchanges.
     if upper:
         return xp.linalg.solve(a, b)
@@ -144,7 +158,6 @@ def solve_triangular(name: str, a: Any, b: Any, upper: bool, unit: bool = False)
 # ---- LU with partial pivoting -------------------------------------------------------------------------------------
 
 PANEL = 32
-SMALL = 16 * 16  # elements up to which the call of a library costs more than the work
 
 
 def _factor_panel(a: Any, pivots: Any, first: int, last: int) -> bool:
@@ -219,6 +232,9 @@ def apply_reflectors(packed: Any, tau: Any, c: Any, transpose: bool) -> Any:
     xp = module_of(c)
     c = c.copy()
     k = len(tau)
+    if xp is numpy:
+        _C._apply_reflectors(packed, numpy.ascontiguousarray(tau), c, transpose)
+        return c
     for i in range(k) if transpose else reversed(range(k)):
         v = packed[i:, i].copy()
         v[0] = 1
