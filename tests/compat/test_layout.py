@@ -132,3 +132,5 @@ def test_a_star_import_gives_classes_and_functions_only():
 
 def test_names_that_are_loaded_when_used_are_listed():
     assert {"zeros", "nn", "optim", "equal", "exp", "FloatTensor", "manual_seed"} <= set(dir(torchlite))
+    assert set(torchlite.jit.__all__) | {"passes"} <= set(dir(torchlite.jit))
+    assert {"data", "hooks", "trainer"} <= set(dir(torchlite.utils))

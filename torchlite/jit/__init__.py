@@ -36,12 +36,17 @@ _PLACES = {
     "trace": "compiled",
     "vjp": "differentiate",
 }
+_MODULES = {"passes", "parser", "visitors"}
 __all__ = [*_PLACES]  # noqa: PLE0604
 
 
 def __getattr__(name: str) -> Any:
     if name in _PLACES:
         return getattr(importlib.import_module(f"{__name__}.{_PLACES[name]}"), name)
-    if name in ("passes", "parser", "visitors"):
+    if name in _MODULES:
         return importlib.import_module(f"{__name__}.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_PLACES, *_MODULES})
