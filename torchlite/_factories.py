@@ -41,7 +41,8 @@ def set_default_tensor_type(t: Any) -> None:
     ``torchlite.Tensor`` and ``torchlite.Storage`` become that class and the class of its storages.
 
     Raises:
-        TypeError: `t` is neither, or a class of sparse tensors; AttributeError, ImportError: there is nothing of that name.
+        TypeError: `t` is neither, or a class of sparse tensors.
+        AttributeError, ImportError: there is nothing of that name.
     """
     cls = _import_dotted_name(t) if isinstance(t, str) else t
     _C._set_default_tensor_type(cls)
