@@ -5,6 +5,7 @@
 #include <cstring>
 #include <utility>
 
+#include "tensor/cuda.h"
 #include "utils/errors.h"
 #include "utils/method.h"
 #include "utils/numpy_api.h"
@@ -42,6 +43,24 @@ PyObject* fill(PyObject* self_object, const char* function, F&& f) {
   return new_ref(self_object);
 }
 
+bool on_device(PyObject* self) { return as_tensor(self)->device() != kCPU; }
+
+// What torchlite.cuda draws into a tensor on a device, from parameters that have been checked. TypeError for a generator:
+// those of devices are their own.
+template <class... Parameters>
+PyObject* draw_on_device(PyObject* self, PyObject* generator, const char* function, Parameters... parameters) {
+  if (generator && generator != Py_None)
+    type_error("%s: a tensor on a CUDA device is filled by the generator of that device, not by one of the host",
+               function);
+  require_writable(as_tensor(self), function);
+  PyRef<> module = check(PyImport_ImportModule("torchlite.cuda._random"));
+  PyRef<> method = check(PyObject_GetAttrString(module.get(), function));
+  PyObject* arguments[] = {self, parameters...};
+  return PyObject_Vectorcall(method.get(), arguments, 1 + sizeof...(parameters), nullptr);
+}
+
+PyRef<> number(double v) { return check(PyFloat_FromDouble(v)); }
+
 void require_floating(PyObject* self, const char* function) {
   if (!is_floating(as_tensor(self)->dtype))
     type_error("%s is only available for floating types, not for %s", function, info(as_tensor(self)->dtype).name);
@@ -49,8 +68,7 @@ void require_floating(PyObject* self, const char* function) {
 
 void require(bool holds, double value, const char* function, const char* what) {
   if (holds) return;
-  PyRef<> shown = check(PyFloat_FromDouble(value));
-  runtime_error("%s: %s, but got %R", function, what, shown.get());
+  runtime_error("%s: %s, but got %R", function, what, number(value).get());
 }
 
 // The arguments (a, b) of a distribution, by the given names, and `generator`.
@@ -88,10 +106,9 @@ PyObject* tensor_uniform(PyObject* self, PyObject* args, PyObject* kwargs) {
   return guard([&]() -> PyObject* {
     Parameters p(args, kwargs, "|dd$O:uniform_", "from", "to", 0, 1);
     require_floating(self, "uniform_");
-    if (!(p.a <= p.b)) {
-      PyRef<> low = check(PyFloat_FromDouble(p.a)), high = check(PyFloat_FromDouble(p.b));
-      runtime_error("uniform_: from must not be above to, but got from %R to %R", low.get(), high.get());
-    }
+    if (!(p.a <= p.b))
+      runtime_error("uniform_: from must not be above to, but got from %R to %R", number(p.a).get(), number(p.b).get());
+    if (on_device(self)) return draw_on_device(self, p.generator, "uniform_", number(p.a).get(), number(p.b).get());
     kernels::Generator& g = state_of(p.generator);
     bool half = as_tensor(self)->dtype == DType::Half;
     return fill(self, "uniform_", [&]<class T>(T* out, int64_t n) {
@@ -111,6 +128,7 @@ PyObject* tensor_normal(PyObject* self, PyObject* args, PyObject* kwargs) {
     Parameters p(args, kwargs, "|dd$O:normal_", "mean", "std", 0, 1);
     require_floating(self, "normal_");
     require(p.b >= 0, p.b, "normal_", "std must not be negative");
+    if (on_device(self)) return draw_on_device(self, p.generator, "normal_", number(p.a).get(), number(p.b).get());
     kernels::Generator& g = state_of(p.generator);
     return fill(self, "normal_", [&]<class T>(T* out, int64_t n) {
       kernels::normal(g, static_cast<T>(p.a), static_cast<T>(p.b), out, n);
@@ -128,13 +146,18 @@ PyObject* tensor_bernoulli(PyObject* self, PyObject* args, PyObject* kwargs) {
     PyObject *p = nullptr, *generator = nullptr;
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O$O:bernoulli_", const_cast<char**>(names), &p, &generator))
       throw PyError();
-    kernels::Generator& g = state_of(generator);
     if (p && is_tensor(p)) {
       // One probability for each element.
-      PyRef<Tensor> wide = to_dtype(as_tensor(p), DType::Double), each = contiguous(wide.get());
-      if (each->numel != as_tensor(self)->numel)
+      const Tensor *given = as_tensor(p), *t = as_tensor(self);
+      if (given->device() != t->device())
+        type_error("bernoulli_: the probabilities must lie where the tensor lies, but got %s for %s",
+                   place_of(given->dtype, given->device()).c_str(), place_of(t->dtype, t->device()).c_str());
+      if (given->numel != t->numel)
         runtime_error("bernoulli_: probabilities of size %s do not fit a tensor of size %s",
-                      format_dims(each->sizes()).c_str(), format_dims(as_tensor(self)->sizes()).c_str());
+                      format_dims(given->sizes()).c_str(), format_dims(t->sizes()).c_str());
+      if (on_device(self)) return draw_on_device(self, generator, "bernoulli_", p);
+      kernels::Generator& g = state_of(generator);
+      PyRef<Tensor> wide = to_dtype(as_tensor(p), DType::Double), each = contiguous(wide.get());
       const double* probability = each->ptr<double>();
       for (int64_t i = 0; i < each->numel; ++i) require_probability(probability[i], "bernoulli_");
       return fill(self, "bernoulli_", [&]<class T>(T* out, int64_t n) {
@@ -145,6 +168,8 @@ PyObject* tensor_bernoulli(PyObject* self, PyObject* args, PyObject* kwargs) {
     double probability = p ? PyFloat_AsDouble(p) : 0.5;
     if (probability == -1.0 && PyErr_Occurred()) throw PyError();
     require_probability(probability, "bernoulli_");
+    if (on_device(self)) return draw_on_device(self, generator, "bernoulli_", number(probability).get());
+    kernels::Generator& g = state_of(generator);
     return fill(self, "bernoulli_",
                 [&]<class T>(T* out, int64_t n) { kernels::bernoulli(g, probability, T(1), out, n); });
   });
@@ -204,6 +229,9 @@ PyObject* tensor_random(PyObject* self, PyObject* args, PyObject* kwargs) {
       }
       range = static_cast<uint64_t>(high) - static_cast<uint64_t>(low);
     }
+    if (on_device(self))
+      return draw_on_device(self, generator, "random_", check(PyLong_FromLongLong(low)).get(),
+                            check(PyLong_FromUnsignedLongLong(range)).get());
     kernels::Generator& g = state_of(generator);
     PyRef<Tensor> drawn = new_tensor(DType::Long, t->sizes());
     for (int64_t i = 0; i < drawn->numel; ++i)
@@ -229,6 +257,7 @@ PyObject* tensor_exponential(PyObject* self, PyObject* args, PyObject* kwargs) {
     Parameter p(args, kwargs, "|d$O:exponential_", "lambd", 1);
     require_floating(self, "exponential_");
     require(p.a > 0, p.a, "exponential_", "lambd must be positive");
+    if (on_device(self)) return draw_on_device(self, p.generator, "exponential_", number(p.a).get());
     return fill_from_uniform(self, "exponential_", p.generator, [&](double u) { return -std::log(u) / p.a; });
   });
 }
@@ -238,6 +267,7 @@ PyObject* tensor_cauchy(PyObject* self, PyObject* args, PyObject* kwargs) {
     Parameters p(args, kwargs, "|dd$O:cauchy_", "median", "sigma", 0, 1);
     require_floating(self, "cauchy_");
     require(p.b > 0, p.b, "cauchy_", "sigma must be positive");
+    if (on_device(self)) return draw_on_device(self, p.generator, "cauchy_", number(p.a).get(), number(p.b).get());
     return fill_from_uniform(self, "cauchy_", p.generator,
                              [&](double u) { return p.a + p.b * std::tan(M_PI * (u - 0.5)); });
   });
@@ -247,6 +277,7 @@ PyObject* tensor_geometric(PyObject* self, PyObject* args, PyObject* kwargs) {
   return guard([&]() -> PyObject* {
     Parameter p(args, kwargs, "d|$O:geometric_", "p", 0.5);
     require(p.a > 0 && p.a < 1, p.a, "geometric_", "p must lie between 0 and 1, without them");
+    if (on_device(self)) return draw_on_device(self, p.generator, "geometric_", number(p.a).get());
     double base = std::log1p(-p.a);
     return fill_from_uniform(self, "geometric_", p.generator,
                              [&](double u) { return std::floor(std::log(u) / base) + 1; });
@@ -258,6 +289,7 @@ PyObject* tensor_log_normal(PyObject* self, PyObject* args, PyObject* kwargs) {
     Parameters p(args, kwargs, "|dd$O:log_normal_", "mean", "std", 1, 2);
     require_floating(self, "log_normal_");
     require(p.b > 0, p.b, "log_normal_", "std must be positive");
+    if (on_device(self)) return draw_on_device(self, p.generator, "log_normal_", number(p.a).get(), number(p.b).get());
     kernels::Generator& g = state_of(p.generator);
     return fill(self, "log_normal_", [&]<class T>(T* out, int64_t n) {
       kernels::normal(g, static_cast<T>(p.a), static_cast<T>(p.b), out, n);
@@ -268,41 +300,24 @@ PyObject* tensor_log_normal(PyObject* self, PyObject* args, PyObject* kwargs) {
 
 constexpr int kKeywords = METH_VARARGS | METH_KEYWORDS;
 
-// OnHost, or for a tensor on a device what torchlite.cuda draws there.
-template <PyObject* (*OnHost)(PyObject*, PyObject*, PyObject*), const char* Name>
-PyObject* on_any_place(PyObject* self, PyObject* args, PyObject* kwargs) {
-  if (as_tensor(self)->device() == kCPU) return OnHost(self, args, kwargs);
-  return guard([&]() -> PyObject* {
-    require_writable(as_tensor(self), Name);
-    PyRef<> module = check(PyImport_ImportModule("torchlite.cuda._random"));
-    PyRef<> method = check(PyObject_GetAttrString(module.get(), Name));
-    PyRef<> own = check(PyTuple_Pack(1, self)), all = check(PySequence_Concat(own.get(), args));
-    return PyObject_Call(method.get(), all.get(), kwargs);
-  });
-}
-
-constexpr char kUniform[] = "uniform_", kNormal[] = "normal_", kBernoulli[] = "bernoulli_", kRandom[] = "random_",
-               kExponential[] = "exponential_", kCauchy[] = "cauchy_", kGeometric[] = "geometric_",
-               kLogNormal[] = "log_normal_";
-
 PyMethodDef tensor_methods[] = {
-    {"uniform_", method(on_any_place<tensor_uniform, kUniform>), kKeywords,
+    {"uniform_", method(tensor_uniform), kKeywords,
      "uniform_(from=0, to=1, *, generator=None) -> self\n\nUniform numbers in [from, to)."},
-    {"normal_", method(on_any_place<tensor_normal, kNormal>), kKeywords,
+    {"normal_", method(tensor_normal), kKeywords,
      "normal_(mean=0, std=1, *, generator=None) -> self\n\nNormal numbers."},
-    {"bernoulli_", method(on_any_place<tensor_bernoulli, kBernoulli>), kKeywords,
+    {"bernoulli_", method(tensor_bernoulli), kKeywords,
      "bernoulli_(p=0.5, *, generator=None) -> self\n\nOnes with probability p (a number, or a tensor of as many), "
      "else zeros."},
-    {"random_", method(on_any_place<tensor_random, kRandom>), kKeywords,
+    {"random_", method(tensor_random), kKeywords,
      "random_([from,] [to], *, generator=None) -> self\n\nWhole numbers in [from, to); without bounds from 0 up to "
      "what the type holds exactly."},
-    {"exponential_", method(on_any_place<tensor_exponential, kExponential>), kKeywords,
+    {"exponential_", method(tensor_exponential), kKeywords,
      "exponential_(lambd=1, *, generator=None) -> self\n\nExponentially distributed numbers of rate lambd."},
-    {"cauchy_", method(on_any_place<tensor_cauchy, kCauchy>), kKeywords,
+    {"cauchy_", method(tensor_cauchy), kKeywords,
      "cauchy_(median=0, sigma=1, *, generator=None) -> self\n\nCauchy-distributed numbers."},
-    {"geometric_", method(on_any_place<tensor_geometric, kGeometric>), kKeywords,
+    {"geometric_", method(tensor_geometric), kKeywords,
      "geometric_(p, *, generator=None) -> self\n\nNumber of trials up to the first success of probability p."},
-    {"log_normal_", method(on_any_place<tensor_log_normal, kLogNormal>), kKeywords,
+    {"log_normal_", method(tensor_log_normal), kKeywords,
      "log_normal_(mean=1, std=2, *, generator=None) -> self\n\nThe exponential of normal numbers."},
 };
 

@@ -160,8 +160,29 @@ def test_whole_numbers_lie_in_their_range():
     t = values(cuda.LongTensor(1000).random_(3, 9))
     assert t.min() == 3 and t.max() == 8
     assert values(cuda.ByteTensor(2000).random_()).max() > 200
-    with pytest.raises(ValueError, match="from must be below to"):
-        cuda.LongTensor(1).random_(5, 5)
+
+
+@pytest.mark.parametrize(("draw", "error"), [
+    (lambda t, _: t.random_(5, 5), RuntimeError), (lambda t, _: t.uniform_(2, 1), RuntimeError),
+    (lambda t, _: t.normal_(0, -1), RuntimeError), (lambda t, _: t.exponential_(0), RuntimeError),
+    (lambda t, _: t.cauchy_(0, 0), RuntimeError), (lambda t, _: t.log_normal_(0, 0), RuntimeError),
+    (lambda t, _: t.geometric_(1), RuntimeError), (lambda t, _: t.bernoulli_(2), RuntimeError),
+    (lambda t, _: t.bernoulli_(t.new(2).zero_()), RuntimeError), (lambda t, _: t.long().uniform_(), TypeError),
+    (lambda t, _: t.byte().random_(0, 257), RuntimeError), (lambda t, _: t.random_(**{"from": 1}), TypeError),
+    (lambda t, elsewhere: t.bernoulli_(elsewhere), TypeError),
+])  # fmt: skip
+def test_parameters_are_refused_as_on_the_host(draw, error):
+    texts = set()
+    for t, elsewhere in ((torchlite.zeros(3), cuda.FloatTensor(3)), (cuda.FloatTensor(3), torchlite.zeros(3))):
+        with pytest.raises(error) as raised:
+            draw(t, elsewhere)
+        texts.add(str(raised.value))
+    assert len(texts) == 1 or all("must lie where the tensor lies" in text for text in texts)
+
+
+def test_a_device_is_filled_by_its_own_generator():
+    with pytest.raises(TypeError, match="uniform_: a tensor on a CUDA device is filled by the generator of that device"):
+        cuda.FloatTensor(3).uniform_(generator=torchlite.Generator())
 
 
 # ---- what is missing -------------------------------------------------------------------------------------------------

@@ -220,62 +220,35 @@ def dropout_mask(xp: Any, shape: tuple[int, ...], kind: Any, p: float) -> Any:
 # ---- tensors' methods ------------------------------------------------------------------------------------------------
 
 
-def _own_only(generator: Any) -> None:
-    if generator is not None:
-        raise TypeError("a tensor on a CUDA device is filled by the generator of that device, not by one of the host")
+# The extension calls them with parameters that it has checked.
 
 
-def _fill(tensor: Any, name: str, draw: Any, floating: bool = True) -> Any:
+def _fill(tensor: Any, draw: Any) -> Any:
     """``tensor`` with the array ``draw(xp, shape, dtype)`` in it."""
-    if floating and tensor.dtype.kind != "f":
-        raise TypeError(f"{name} is only available for floating types, not for {tensor.type()}")
     cupy = _library.connect()
     with cupy.cuda.Device(tensor.get_device()):
         drawn = draw(cupy, tuple(tensor.size()), tensor.dtype)
         return tensor.copy_(_C._from_cupy(drawn.astype(tensor.dtype)))
 
 
-def uniform_(self: Any, *bounds: float, generator: Any = None, **kwargs: float) -> Any:
-    low, high = _two("uniform_", bounds, kwargs, ("from", "to"), (0.0, 1.0))
-    _own_only(generator)
-    if not low <= high:
-        raise ValueError(f"uniform_: from must not be above to, but got from {low!r} to {high!r}")
-    return _fill(self, "uniform_", lambda xp, shape, kind: uniform(xp, shape, kind, low, high))
+def uniform_(self: Any, low: float, high: float) -> Any:
+    return _fill(self, lambda xp, shape, kind: uniform(xp, shape, kind, low, high))
 
 
-def _two(name: str, given: tuple, kwargs: dict, names: tuple[str, str], defaults: tuple[float, float]) -> list[float]:
-    """Two numbers by position or by name, of which ``from`` is a reserved word."""
-    unknown = set(kwargs) - set(names)
-    if unknown or len(given) > 2:
-        raise TypeError(f"{name} takes {names[0]}, {names[1]} and generator")
-    values = dict(zip(names, defaults, strict=True)) | kwargs | dict(zip(names, given, strict=False))
-    return [float(values[n]) for n in names]
+def normal_(self: Any, mean: float, std: float) -> Any:
+    return _fill(self, lambda xp, shape, kind: normal(xp, shape, kind, mean, std))
 
 
-def normal_(self: Any, mean: float = 0, std: float = 1, *, generator: Any = None) -> Any:
-    _own_only(generator)
-    return _fill(self, "normal_", lambda xp, shape, kind: normal(xp, shape, kind, mean, std))
+def log_normal_(self: Any, mean: float, std: float) -> Any:
+    return _fill(self, lambda xp, shape, kind: xp.exp(normal(xp, shape, kind, mean, std)))
 
 
-def log_normal_(self: Any, mean: float = 1, std: float = 2, *, generator: Any = None) -> Any:
-    _own_only(generator)
-    return _fill(self, "log_normal_", lambda xp, shape, kind: xp.exp(normal(xp, shape, kind, mean, std)))
-
-
-def bernoulli_(self: Any, p: Any = 0.5, *, generator: Any = None) -> Any:
-    _own_only(generator)
+def bernoulli_(self: Any, p: Any) -> Any:
+    """``p`` is a number, or a tensor on the device, whose elements are not looked at: the host would wait."""
     if isinstance(p, _C._TensorBase):
-        if not p.is_cuda or p.get_device() != self.get_device():
-            raise TypeError(f"bernoulli_: the probabilities must lie where the tensor lies, but are a {p.type()}")
-        if p.numel() != self.numel():
-            raise RuntimeError(f"bernoulli_: probabilities of size {tuple(p.size())} do not fit a tensor of size "
-                               f"{tuple(self.size())}")
         each = p.contiguous().cupy()
-        return _fill(self, "bernoulli_", lambda xp, shape, kind: uniform(xp, shape, kind, 0, 1) < each.reshape(shape),
-                     floating=False)
-    if not 0 <= p <= 1:
-        raise ValueError(f"bernoulli_: a probability must lie between 0 and 1, but got {p!r}")
-    return _fill(self, "bernoulli_", lambda xp, shape, kind: bernoulli(xp, shape, kind, p, 1), floating=False)
+        return _fill(self, lambda xp, shape, kind: uniform(xp, shape, kind, 0, 1) < each.reshape(shape))
+    return _fill(self, lambda xp, shape, kind: bernoulli(xp, shape, kind, p, 1))
 
 
 def _open_unit(xp: Any, shape: tuple[int, ...], kind: Any) -> Any:
@@ -283,39 +256,20 @@ def _open_unit(xp: Any, shape: tuple[int, ...], kind: Any) -> Any:
     return 1 - uniform(xp, shape, kind, 0, 1)
 
 
-def exponential_(self: Any, lambd: float = 1, *, generator: Any = None) -> Any:
-    _own_only(generator)
-    return _fill(self, "exponential_", lambda xp, shape, kind: -xp.log(_open_unit(xp, shape, kind)) / lambd)
+def exponential_(self: Any, lambd: float) -> Any:
+    return _fill(self, lambda xp, shape, kind: -xp.log(_open_unit(xp, shape, kind)) / lambd)
 
 
-def cauchy_(self: Any, median: float = 0, sigma: float = 1, *, generator: Any = None) -> Any:
-    _own_only(generator)
-    return _fill(self, "cauchy_", lambda xp, shape, kind: median + sigma * xp.tan(
-        math.pi * (_open_unit(xp, shape, kind) - 0.5)))
+def cauchy_(self: Any, median: float, sigma: float) -> Any:
+    return _fill(self, lambda xp, shape, kind: median + sigma * xp.tan(math.pi * (_open_unit(xp, shape, kind) - 0.5)))
 
 
-def geometric_(self: Any, p: float, *, generator: Any = None) -> Any:
-    _own_only(generator)
-    if not 0 < p < 1:
-        raise ValueError(f"geometric_: a probability must lie between 0 and 1, but got {p!r}")
-    return _fill(self, "geometric_", lambda xp, shape, kind: xp.floor(
-        xp.log(_open_unit(xp, shape, kind)) / math.log1p(-p)) + 1, floating=False)
+def geometric_(self: Any, p: float) -> Any:
+    return _fill(self, lambda xp, shape, kind: xp.floor(xp.log(_open_unit(xp, shape, kind)) / math.log1p(-p)) + 1)
 
 
-_EXACT = {"u1": 8, "i1": 7, "i2": 15, "i4": 31, "i8": 63}  # bits of the whole numbers that random_ draws from
-_EXACT_FLOAT = {"f2": 11, "f4": 24, "f8": 53}
-
-
-def random_(self: Any, *bounds: int, generator: Any = None, **kwargs: int) -> Any:
-    _own_only(generator)
-    given = list(bounds) or [kwargs[n] for n in ("from", "to") if n in kwargs]
-    code = self.dtype.str[1:]
-    low, span = 0, 1 << _EXACT[code] if code in _EXACT else (1 << _EXACT_FLOAT[code]) + 1
-    if given:
-        low, high = (0, given[0]) if len(given) == 1 else (given[0], given[1])
-        if low >= high:
-            raise ValueError(f"random_: from must be below to, but got from {low} to {high}")
-        span = high - low
+def random_(self: Any, low: int, span: int) -> Any:
+    """Whole numbers in [low, low + span)."""
 
     def draw(xp: Any, shape: tuple[int, ...], kind: Any) -> Any:
         n = math.prod(shape)
@@ -325,4 +279,4 @@ def random_(self: Any, *bounds: int, generator: Any = None, **kwargs: int) -> An
         below = (bits.reshape(-1)[:n] >> np.uint64(1)) % np.uint64(span)
         return (below.astype(np.int64) + low).reshape(shape)
 
-    return _fill(self, "random_", draw, floating=False)
+    return _fill(self, draw)
