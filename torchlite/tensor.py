@@ -5,7 +5,6 @@ What has a concept of its own stands in `_printing`, `_copying` and `_numpy_func
 
 from __future__ import annotations
 
-import importlib
 import sys
 import warnings
 from typing import Any
@@ -102,7 +101,9 @@ def _sparse_mask(self: Any, mask: Any) -> Any:
 
 def equal(self: Any, tensor2: Any) -> bool:
     """Whether `tensor2` has the same size and the same elements; see :func:`torchlite.functional.equal`."""
-    return importlib.import_module("torchlite.functional").equal(self, tensor2)
+    from . import functional
+
+    return functional.equal(self, tensor2)
 
 
 def masked_copy(self: Any, mask: Any, source: Any) -> Any:

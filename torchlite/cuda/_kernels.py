@@ -51,19 +51,25 @@ __device__ real block_max(real v) {
   return r;
 }
 
+// The largest of x[0], x[step] ... (n of them; NaN if there is one), and the sum of exp(x - largest) over them.
+__device__ inline void exponentials(const real* x, long long n, long long step, real& top, real& sum) {
+  top = NEGATIVE_INFINITY;
+  for (long long k = threadIdx.x; k < n; k += blockDim.x) {
+    real v = x[k * step];
+    top = v > top || v != v ? v : top;
+  }
+  top = block_max(top);
+  sum = 0;
+  for (long long k = threadIdx.x; k < n; k += blockDim.x) sum += exp(x[k * step] - top);
+  sum = block_sum(sum);
+}
+
 // ---- softmax: x is [outer, n, inner], and a block takes one line of n elements ------------------------------------
 
 extern "C" __global__ void softmax(const real* x, real* y, long long n, long long inner, int log_of) {
   long long start = (long long)(blockIdx.x) / inner * n * inner + (long long)(blockIdx.x) % inner;
-  real top = NEGATIVE_INFINITY;
-  for (long long k = threadIdx.x; k < n; k += blockDim.x) {
-    real v = x[start + k * inner];
-    top = v > top || v != v ? v : top;
-  }
-  top = block_max(top);
-  real sum = 0;
-  for (long long k = threadIdx.x; k < n; k += blockDim.x) sum += exp(x[start + k * inner] - top);
-  sum = block_sum(sum);
+  real top, sum;
+  exponentials(x + start, n, inner, top, sum);
   real log_sum = log(sum);
   for (long long k = threadIdx.x; k < n; k += blockDim.x) {
     real d = x[start + k * inner] - top;
@@ -91,12 +97,8 @@ extern "C" __global__ void softmax_backward(const real* g, const real* y, real* 
 extern "C" __global__ void cross_entropy(const real* x, const long long* target, real* term, real* log_sums,
                                          long long n) {
   const real* row = x + (long long)(blockIdx.x) * n;
-  real top = NEGATIVE_INFINITY;
-  for (long long k = threadIdx.x; k < n; k += blockDim.x) top = row[k] > top || row[k] != row[k] ? row[k] : top;
-  top = block_max(top);
-  real sum = 0;
-  for (long long k = threadIdx.x; k < n; k += blockDim.x) sum += exp(row[k] - top);
-  sum = block_sum(sum);
+  real top, sum;
+  exponentials(row, n, 1, top, sum);
   if (threadIdx.x == 0) {
     real log_sum = log(sum) + top;
     log_sums[blockIdx.x] = log_sum;
@@ -109,12 +111,8 @@ extern "C" __global__ void cross_entropy_backward(const real* x, const long long
   const real* row = x + (long long)(blockIdx.x) * n;
   real* out = dx + (long long)(blockIdx.x) * n;
   real f = factor[blockIdx.x];
-  real top = NEGATIVE_INFINITY;
-  for (long long k = threadIdx.x; k < n; k += blockDim.x) top = row[k] > top || row[k] != row[k] ? row[k] : top;
-  top = block_max(top);
-  real sum = 0;
-  for (long long k = threadIdx.x; k < n; k += blockDim.x) sum += exp(row[k] - top);
-  sum = block_sum(sum);
+  real top, sum;
+  exponentials(row, n, 1, top, sum);
   long long t = target[blockIdx.x];
   for (long long k = threadIdx.x; k < n; k += blockDim.x)
     out[k] = f == real(0) ? real(0) : f * (exp(row[k] - top) / sum - (k == t ? real(1) : real(0)));
