@@ -258,23 +258,28 @@ def _eig_sizes(self: Sizes, eigenvectors: bool) -> list[Sizes]:
     return [(n, 2), (n, n) if eigenvectors else (0,)]
 
 
-def _real_and_imaginary(values: Any, dtype: Any) -> Any:
+def _real_and_imaginary(xp: Any, values: Any, dtype: Any) -> Any:
     """A row of two numbers for each complex one, or for each real one."""
-    return values.astype(dtype.char.upper()).view(dtype).reshape(-1, 2)
+    if values.dtype != dtype:
+        return values.astype(dtype.char.upper()).view(dtype).reshape(-1, 2)
+    pairs = xp.zeros((len(values), 2), dtype)
+    pairs[:, 0] = values
+    return pairs
 
 
 def _eig(a: Any, eigenvectors: bool) -> Any:
-    xp = module_of(a)
+    xp, dtype = module_of(a), a.dtype
     if not eigenvectors:
-        return _real_and_imaginary(xp.linalg.eigvals(a), a.dtype), xp.empty(0, a.dtype)
+        return _real_and_imaginary(xp, xp.linalg.eigvals(a), dtype), xp.empty(0, dtype)
     values, vectors = xp.linalg.eig(a)
-    packed = vectors
-    if values.dtype.kind == "c":
-        packed = vectors.real.astype(a.dtype)
-        for j in range(len(values)):
-            if values[j].imag > 0:  # the first of a conjugate pair
-                packed[:, j + 1] = vectors[:, j].imag
-    return _real_and_imaginary(values, a.dtype), packed
+    pairs = _real_and_imaginary(xp, values, dtype)
+    if values.dtype == dtype:
+        return pairs, vectors
+    packed = vectors.real.astype(dtype)
+    for j in range(len(values)):
+        if values[j].imag > 0:  # the first of a conjugate pair
+            packed[:, j + 1] = vectors[:, j].imag
+    return pairs, packed
 
 
 define_matrix_op(
