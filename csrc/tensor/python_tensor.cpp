@@ -351,6 +351,17 @@ PyObject* fail_allocations_after_(PyObject*, PyObject* arg) {
   return none();
 }
 
+PyObject* wrap_dim(PyObject*, PyObject* args) {
+  return guard([&]() -> PyObject* {
+    PyObject* dim;
+    int ndim;
+    const char* function = nullptr;
+    if (!PyArg_ParseTuple(args, "Oi|s:_wrap_dim", &dim, &ndim, &function)) throw PyError();
+    if (!PyIndex_Check(dim)) type_error("_wrap_dim: a dimension is an int, not a %.100s", type_name(dim));
+    return PyLong_FromLong(torchlite::wrap_dim(parse_dims(dim)[0], ndim, function));
+  });
+}
+
 PyObject* get_num_threads(PyObject*, PyObject*) { return PyLong_FromLong(kernels::num_threads()); }
 
 PyObject* set_num_threads(PyObject*, PyObject* arg) {
@@ -387,6 +398,9 @@ PyMethodDef module_functions[] = {
     {"_sized", sized_tensor, METH_VARARGS,
      "_sized(sizes, out)\n\nAn uninitialised tensor of the default class, or `out` resized if it is not None. `sizes` "
      "is a tuple of ints or holds one sequence of ints."},
+    {"_wrap_dim", wrap_dim, METH_VARARGS,
+     "_wrap_dim(dim, ndim, function=None) -> int\n\nThe dimension counted from the front; a 0-d tensor has the one "
+     "dimension 0. RuntimeError, which names `function`, if there is none such."},
     {"get_num_threads", get_num_threads, METH_NOARGS,
      "get_num_threads() -> int\n\nHow many threads a loop over elements may use. Matrix products use NumPy's BLAS and "
      "its threads."},

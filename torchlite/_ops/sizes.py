@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from .. import _C
+
 
 def axis_of(sizes: Sequence[int], dim: int) -> int:
     """The dimension `dim` of a tensor of `sizes`, counted from the front; a 0-d tensor has the one dimension 0.
@@ -11,12 +13,7 @@ def axis_of(sizes: Sequence[int], dim: int) -> int:
     Raises:
         RuntimeError: if it has no such dimension.
     """
-    ndim = max(len(sizes), 1)
-    if not -ndim <= dim < ndim:
-        raise RuntimeError(
-            f"dimension out of range (expected to be in range of [{-ndim}, {ndim - 1}], but got {dim})"
-        )
-    return dim % ndim
+    return _C._wrap_dim(dim, len(sizes))
 
 
 def length_of(sizes: Sequence[int], axis: int) -> int:

@@ -132,13 +132,7 @@ def clone(name: str, a: Any) -> Any:
 
 @_rule
 def transpose(name: str, a: Any, dim0: int, dim1: int) -> Any:
-    n = a.dim()
-    for dim in (dim0, dim1):
-        if not -n <= dim < n:
-            raise RuntimeError(
-                f"{name}: dimension out of range (expected to be in range of [{-n}, {n - 1}], but got {dim})"
-            )
-    dim0, dim1 = dim0 % n, dim1 % n
+    dim0, dim1 = (_C._wrap_dim(dim, a.dim(), name) for dim in (dim0, dim1))
     if max(dim0, dim1) >= a._dimI():
         raise RuntimeError(f"{name}: dimensions {dim0} and {dim1} can't be swapped: only {a._dimI()} are sparse")
     order = list(range(a._dimI()))
