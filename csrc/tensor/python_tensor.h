@@ -20,7 +20,7 @@ extern PyBufferProcs tensor_buffer;
 
 // "torchlite.FloatTensor", or what a subclass calls itself, from the class's `__module__` and `__name__`.
 std::string class_name(PyTypeObject* type);
-// The element type of a host tensor class or a subclass of one; TypeError for others.
+// The element type of a tensor class or a subclass of one; TypeError for others.
 DType dtype_of_class(PyTypeObject* type);
 // `t` as an instance of `type`, which is the class of its element type or a subclass of that.
 PyRef<Tensor> as_class(PyTypeObject* type, PyRef<Tensor> t);

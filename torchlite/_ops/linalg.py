@@ -12,6 +12,7 @@ import torchlite
 from .._arrays import module_of
 from . import TensorType, define_op
 from .matrices import (
+    FLOATING,
     Sizes,
     define_matrix_op,
     one_triangle,
@@ -229,7 +230,7 @@ def _require_floating(floating: bool, name: str) -> None:
 
 def _renorm_types(self: TensorType, p: float, dim: int, maxnorm: float) -> TensorType:
     _require_renorm(self.sizes, p, dim, maxnorm)
-    _require_floating(self.dtype in ("Half", "Float", "Double"), self.dtype)
+    _require_floating(self.dtype in FLOATING, self.dtype)
     return self
 
 

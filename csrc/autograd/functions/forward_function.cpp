@@ -2,6 +2,7 @@
 
 #include "autograd/observer.h"
 #include "autograd/ops/op_node.h"
+#include "tensor/python_tensor.h"
 
 namespace torchlite {
 
@@ -20,8 +21,6 @@ const char* kind_name(ConstantKind::Type type) {
   }
   return "";
 }
-
-bool is_int(PyObject* o) { return PyIndex_Check(o) && !PyBool_Check(o) && !is_tensor(o) && !is_variable(o); }
 
 bool is_int_tuple(PyObject* o) {
   if (!PyTuple_Check(o)) return false;
