@@ -121,6 +121,11 @@ def test_rows_say_what_they_do() -> None:
         assert len(row.__doc__.splitlines()) > 1, row.name
 
 
+def test_the_text_of_a_method_begins_with_the_signature() -> None:
+    assert torchlite.Variable.softplus.__doc__ == torchlite.softplus.__doc__
+    assert torchlite.FloatTensor.tanh_.__doc__.startswith("tanh(Tensor self)\n\n")
+
+
 # ---- values ---------------------------------------------------------------------------------------------------------
 
 

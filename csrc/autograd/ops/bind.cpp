@@ -1,5 +1,9 @@
 // How Python sees the operations: the Op type, the table `_C._ops`, methods and number slots of Variables and Tensors.
 #include "autograd/ops/bind.h"
+
+#include <deque>
+#include <string>
+
 #include "autograd/ops/backcompat.h"
 #include "autograd/ops/indexing.h"
 #include "autograd/observer.h"
@@ -75,6 +79,8 @@ constexpr std::array<std::pair<Method, Method>, sizeof...(I)> make_methods(std::
   return {{{op_method<I>, op_in_place_method<I>}...}};
 }
 constexpr auto methods = make_methods(std::make_index_sequence<kMaxOps>());
+
+std::string documentation(const Op& op) { return std::string(op.row->signature) + "\n\n" + op.row->doc; }
 
 void add_method(PyTypeObject* type, const char* name, const char* doc, Method f) {
   // What tensors define by hand (clone, copy_, fill_ ...) takes the era's further arguments and is faster.
@@ -247,8 +253,7 @@ PyObject* op_get_name(PyObject* o, void*) { return PyUnicode_FromString(op_of_ob
 PyObject* op_get_display_name(PyObject* o, void*) { return PyUnicode_FromString(op_of_object(o).display_name.c_str()); }
 PyObject* op_get_signature(PyObject* o, void*) { return PyUnicode_FromString(op_of_object(o).row->signature); }
 PyObject* op_get_doc(PyObject* o, void*) {
-  const Op& op = op_of_object(o);
-  return PyUnicode_FromFormat("%s\n\n%s", op.row->signature, op.row->doc);
+  return guard([&] { return PyUnicode_FromString(documentation(op_of_object(o)).c_str()); });
 }
 PyObject* op_get_differentiable(PyObject* o, void*) { return PyBool_FromLong(op_of_object(o).differentiable()); }
 PyObject* op_get_in_place(PyObject* o, void*) {
@@ -408,9 +413,11 @@ PyRef<> bind_op(Op& op) {
   check(PyModule_AddType(functions_module, &op.node_type));
   if (op.constant_node_type) check(PyModule_AddType(functions_module, op.constant_node_type.get()));
   auto [call, call_in_place] = methods[op.index];
+  static std::deque<std::string> texts;  // method definitions point to them
+  const char* doc = texts.emplace_back(documentation(op)).c_str();
   for (PyTypeObject* type : types) {
-    if (method) add_method(type, op.name.c_str(), op.row->doc, call);
-    if (in_place) add_method(type, op.in_place_name.c_str(), op.row->doc, call_in_place);
+    if (method) add_method(type, op.name.c_str(), doc, call);
+    if (in_place) add_method(type, op.in_place_name.c_str(), doc, call_in_place);
     PyType_Modified(type);
   }
   check(PyDict_SetItemString(op_dict, op.name.c_str(), object.get()));
