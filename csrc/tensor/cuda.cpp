@@ -28,8 +28,8 @@ DeviceScope::~DeviceScope() {
 }
 
 std::string place_of(DType dtype, Device device) {
-  if (device == kCPU) return std::string("torchlite.") + info(dtype).name + "Tensor on the host";
-  return std::string("torchlite.cuda.") + info(dtype).name + "Tensor on device " + std::to_string(device);
+  std::string place = device == kCPU ? "the host" : "device " + std::to_string(device);
+  return class_name(&TensorTypes[class_index(dtype, device)]) + " on " + place;
 }
 
 }  // namespace torchlite
