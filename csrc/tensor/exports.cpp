@@ -58,6 +58,11 @@ bool memory_is_held(Storage* storage) {
 
 bool has_private_memory(const Tensor* t) {
   const Storage* storage = t->storage.get();
+  if (t->device() != kCPU) {
+    // CuPy's block, which the storage holds, and the cached array if it is CuPy's own.
+    bool idle = !t->array || is_idle(t);
+    return Py_REFCNT(t) == 1 && idle && Py_REFCNT(storage) == 1 && Py_REFCNT(storage->owner.get()) <= 1 + !!t->array;
+  }
   if (Py_REFCNT(t) != 1 || storage->owner || storage->pins) return false;
   bool array = t->array && is_idle(t) && Py_REFCNT(storage->lease) == 1;
   return Py_REFCNT(storage) == 1 + array;

@@ -228,3 +228,40 @@ def test_streams_and_events_have_the_eras_methods():
     with cuda.stream(None):
         pass
     cuda.synchronize()
+
+
+# ---- memory ----------------------------------------------------------------------------------------------------------
+
+
+def test_the_first_gradient_is_stored_without_a_copy(lib):
+    x = leaf([1.0, 2.0])
+    y = (x * 3).sum()
+    lib.reset()
+    y.backward()
+    assert "__setitem__" not in [call.name for call in lib.calls] and values(x.grad).tolist() == [3, 3]
+
+
+def test_a_gradient_that_others_hold_is_copied():
+    kept = []
+    x = leaf([1.0, 2.0])
+    x.register_hook(lambda g: kept.append(g.data.cupy()))
+    (x * 3).sum().backward()
+    x.grad.data.zero_()
+    assert kept[0].get().tolist() == [3, 3]
+
+
+def test_writing_in_place_takes_no_memory():
+    t = tensor(np.ones(1000))
+    u = tensor(np.ones(1000))
+    before = cuda.memory_allocated()
+    peak = []
+    address = t.data_ptr()
+    t.add_(u).mul_(2).div_(4).sub_(u)
+    peak.append(cuda.memory_allocated())
+    assert t.data_ptr() == address and peak == [before] and values(t).tolist() == [0] * 1000
+
+
+def test_overlapping_parts_are_written_as_if_read_before():
+    t = tensor(np.arange(5.0))
+    t[1:].add_(t[:-1])
+    assert values(t).tolist() == [0, 1, 3, 5, 7]

@@ -1,4 +1,5 @@
 #include "autograd/functions/accumulate_grad.h"
+#include "tensor/exports.h"
 
 #include "autograd/functions/basic_ops.h"
 #include "autograd/hooks.h"
@@ -18,6 +19,9 @@ AccumulateGrad* as_accumulate(Node* n) { return static_cast<AccumulateGrad*>(n);
 bool unshared(const Variable* g) {
   const Tensor* t = g->data.get();
   const Storage* s = t->storage.get();
+  if (t->device() != kCPU)
+    return Py_REFCNT(g) == 1 && !g->weakrefs && !t->weakrefs && t->contiguous && has_private_memory(t) &&
+           s->nbytes == t->numel * itemsize(t->dtype);
   return Py_REFCNT(g) == 1 && !g->weakrefs && Py_REFCNT(t) == 1 && !t->weakrefs && !t->array && t->contiguous &&
          Py_REFCNT(s) == 1 && !s->owner && !s->readonly && s->nbytes == t->numel * itemsize(t->dtype);
 }

@@ -1,10 +1,12 @@
 // Rows on CUDA devices.
 //
 // A row's forward on the host is C++ over the memory of tensors. On a device it is a Python function over arrays, which
-// torchlite.cuda registers by the row's name: (forward, backward), where forward takes what the signature says, with
+// torchlite.cuda registers by the row's name: (forward, backward, out), where forward takes what the signature says, with
 // arrays in place of tensors, and returns arrays, hidden results included. The row's type rule checks the arguments
 // beforehand and settles the element types and sizes of results, so that the functions need not: what they return is
 // cast and reshaped.
+//
+// `out` says that forward takes an array to write the result into, by that name: in place, no memory is needed then.
 //
 // A forward of None says that the row's own serves devices as well: views, and what is made of copies and fills. A
 // backward is registered where the row's own has kernels in it; it is not asked while the gradient's graph is recorded,
@@ -24,7 +26,7 @@ ArrayRows* array_rows = nullptr;
 namespace {
 
 struct ArrayRow {
-  bool known = false;
+  bool known = false, takes_out = false;
   PyRef<> forward, backward;  // empty: the row's own
 };
 
@@ -48,13 +50,14 @@ class Rows final : public ArrayRows {
     for (Py_ssize_t at = 0; PyDict_Next(functions, &at, &name, &pair);) {
       const char* text = PyUnicode_AsUTF8(name);
       if (!text) throw PyError();
-      if (!PyTuple_Check(pair) || PyTuple_GET_SIZE(pair) != 2)
-        type_error("the implementation of %s must be a pair (forward, backward)", text);
+      if (!PyTuple_Check(pair) || PyTuple_GET_SIZE(pair) != 3)
+        type_error("the implementation of %s must be a tuple (forward, backward, out)", text);
       ArrayRow& row = rows_.at(find_op(text).index);
       auto function = [](PyObject* o) { return o == Py_None ? PyRef<>() : PyRef<>::borrow(o); };
       row.known = true;
       row.forward = function(PyTuple_GET_ITEM(pair, 0));
       row.backward = function(PyTuple_GET_ITEM(pair, 1));
+      row.takes_out = PyTuple_GET_ITEM(pair, 2) == Py_True;
     }
   }
 
@@ -87,6 +90,15 @@ class Rows final : public ArrayRows {
     PyRef<Tensor> other;
     if (inputs.size() == 2 && may_pair(op)) other = paired(c.args[0], c.args[n - 1], c.out != nullptr);
     if (other) args[n - 1] = cuda->array(other.get());
+    if (row.takes_out && c.out && may_write(c.out, inputs, expected[0])) {
+      static PyObject* const names = check(Py_BuildValue("(s)", "out")).release();
+      PyObject* with_out[kMaxParams + 1];
+      std::copy_n(args, n, with_out);
+      with_out[n] = cuda->array(c.out);
+      check(PyObject_Vectorcall(row.forward.get(), with_out, n, names));
+      out->v[0] = PyRef<Tensor>::borrow(c.out);
+      return true;
+    }
     PyRef<> result = check(PyObject_Vectorcall(row.forward.get(), args, n, nullptr));
     if (!PyTuple_Check(result.get())) {
       out->v[0] = fit(op, std::move(result), expected, 0, inputs, device);
@@ -142,6 +154,15 @@ class Rows final : public ArrayRows {
       }
     }
     return kCPU;
+  }
+
+  // Whether the result may be written over `out`: it has its type and size, and no argument is another part of its
+  // memory.
+  static bool may_write(const Tensor* out, const std::vector<Tensor*>& inputs, const TypeInfo& expected) {
+    if (out->dtype != expected.dtype || !(out->sizes() == expected.dims())) return false;
+    for (const Tensor* t : inputs)
+      if (t != out && t->storage.get() == out->storage.get()) return false;
+    return true;
   }
 
   // By the row's rule, which throws where the arguments do not fit or lie in several places.
@@ -220,7 +241,7 @@ PyObject* disconnect_array_rows(PyObject*, PyObject*) {
 
 PyMethodDef functions[] = {
     {"_connect_array_rows", connect_array_rows, METH_O,
-     "_connect_array_rows({name: (forward, backward)}): the rows' implementations over arrays."},
+     "_connect_array_rows({name: (forward, backward, out)}): the rows' implementations over arrays."},
     {"_disconnect_array_rows", disconnect_array_rows, METH_NOARGS, "Undoes _connect_array_rows."},
     {nullptr, nullptr, 0, nullptr},
 };

@@ -41,13 +41,17 @@ FAMILIES = (
 )
 
 
-def implementations(xp: Any) -> dict[str, tuple[Callable | None, Callable | None]]:
-    """``{row: (forward, backward)}`` for the array module ``xp``; None stands for the row's own."""
-    table: dict[str, tuple[Callable | None, Callable | None]] = dict.fromkeys(OWN, (None, None))
+# Rows whose function takes an array to write the result into, ``out``; so do the library's own functions.
+WITH_OUT = ("add", "sub", "div")
+
+
+def implementations(xp: Any) -> dict[str, tuple[Callable | None, Callable | None, bool]]:
+    """``{row: (forward, backward, whether forward takes out)}`` for the array module ``xp``; None: the row's own."""
+    table: dict[str, tuple[Callable | None, Callable | None, bool]] = dict.fromkeys(OWN, (None, None, False))
     for family in FAMILIES:
         for name, forward in family.FORWARD.items():
             function = getattr(xp, forward) if isinstance(forward, str) else partial(forward, xp)
-            table[name] = (function, None)
+            table[name] = (function, None, isinstance(forward, str) or name in WITH_OUT)
         for name, backward in getattr(family, "BACKWARD", {}).items():
-            table[name] = (table[name][0], partial(backward, xp))
+            table[name] = (table[name][0], partial(backward, xp), False)
     return table

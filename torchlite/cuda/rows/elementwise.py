@@ -24,12 +24,12 @@ def scaled(alpha: Any, x: Any) -> Any:
     return x if alpha == 1 else x * alpha
 
 
-def add(xp: Any, a: Any, alpha: Any, b: Any) -> Any:
-    return xp.add(a, scaled(alpha, b))
+def add(xp: Any, a: Any, alpha: Any, b: Any, out: Any = None) -> Any:
+    return xp.add(a, scaled(alpha, b), out=out)
 
 
-def sub(xp: Any, a: Any, alpha: Any, b: Any) -> Any:
-    return xp.subtract(a, scaled(alpha, b))
+def sub(xp: Any, a: Any, alpha: Any, b: Any, out: Any = None) -> Any:
+    return xp.subtract(a, scaled(alpha, b), out=out)
 
 
 def refuse_zero(name: str, a: Any, b: Any) -> None:
@@ -38,11 +38,11 @@ def refuse_zero(name: str, a: Any, b: Any) -> None:
         raise ZeroDivisionError(f"{name}: integer division by zero")
 
 
-def div(xp: Any, a: Any, b: Any) -> Any:
+def div(xp: Any, a: Any, b: Any, out: Any = None) -> Any:
     if not (is_integral(a) and is_integral(b)):
-        return xp.true_divide(a, b)
+        return xp.true_divide(a, b, out=out)
     refuse_zero("div", a, b)
-    return xp.floor_divide(xp.subtract(a, xp.fmod(a, b)), b)  # toward zero
+    return xp.floor_divide(xp.subtract(a, xp.fmod(a, b)), b, out=out)  # toward zero
 
 
 def remainder(xp: Any, a: Any, b: Any) -> Any:
