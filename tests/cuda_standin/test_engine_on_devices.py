@@ -238,7 +238,7 @@ def test_the_first_gradient_is_stored_without_a_copy(lib):
     y = (x * 3).sum()
     lib.reset()
     y.backward()
-    assert "__setitem__" not in [call.name for call in lib.calls] and values(x.grad).tolist() == [3, 3]
+    assert [call.name for call in lib.calls][-1] == "multiply" and values(x.grad).tolist() == [3, 3]
 
 
 def test_a_gradient_that_others_hold_is_copied():
