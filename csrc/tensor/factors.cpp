@@ -152,16 +152,13 @@ PyMethodDef functions[] = {
     {"_lu_panel", lu_panel, METH_VARARGS,
      "_lu_panel(matrices, pivots, first, last) -> int\n\nFactors columns first to last of each of `matrices`, an array "
      "of size (count, n, n), with partial pivoting and in\nplace. The rows (from 0) that rows were exchanged with go "
-     "to "
-     "`pivots`, an int64 array of size (count, n). Gives\nthe first position of a 0 on the diagonal of one, or -1."},
+     "to `pivots`, an int64 array of size (count, n). Gives\nthe first position of a 0 on the diagonal of one, or -1."},
     {"_lu_solve", lu_solve, METH_VARARGS,
      "_lu_solve(lu, pivots, x)\n\nReplaces x, of size (n, k), by the solution of A X = x, from the factors of A."},
     {"_solve_triangle", solve_triangle, METH_VARARGS,
      "_solve_triangle(a, x, upper, unit) -> int\n\nReplaces x, of size (n, k), by the solution of A X = x, where A is "
-     "a "
-     "triangle of `a`; with `unit` its diagonal\ncounts as ones. Gives the position of a 0 on the diagonal, x being "
-     "left "
-     "alone, or -1."},
+     "a triangle of `a`; with `unit` its diagonal\ncounts as ones. Gives the position of a 0 on the diagonal, x being "
+     "left alone, or -1."},
     {"_apply_reflectors", apply_reflectors, METH_VARARGS,
      "_apply_reflectors(packed, tau, c, transpose)\n\nReplaces c, of size (m, k), by Q c or the product of Q's "
      "transpose. Q is that of the reflectors below the\ndiagonal of `packed`, with the coefficients `tau`."},

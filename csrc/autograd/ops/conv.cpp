@@ -204,8 +204,7 @@ std::vector<Row> conv_rows() {
        "bool transposed=False, ints output_padding=0, int groups=1)",
        "Cross-correlation of input (N, C, ...) with weight (O, C / groups, ...) over one to three dimensions, plus "
        "bias (O,): (N, O, ...). Transposed, the gradient of that: input (N, O, ...) and bias (C,) give (N, C, ...), "
-       "with "
-       "output_padding further places at the ends.",
+       "with output_padding further places at the ends.",
        types::conv_nd,
        conv_nd_forward,
        conv_nd_backward,
