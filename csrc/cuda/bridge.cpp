@@ -134,7 +134,7 @@ class Bridge final : public Cuda {
     }
     if (empty) low = high = 0;
     char* first = reinterpret_cast<char*>(static_cast<intptr_t>(integer(address_name.of(data.get()).get())));
-    auto device = static_cast<Device>(integer(device_name.of(data.get()).get()));
+    auto device = single_device_ ? Device{0} : static_cast<Device>(integer(device_name.of(data.get()).get()));
     PyRef<> lender;  // the Storage that the memory was lent by
     if (Py_TYPE(memory.get()) == reinterpret_cast<PyTypeObject*>(unowned_.get())) lender = owner_name.of(memory.get());
     auto joins = [&](Storage* s) {

@@ -226,6 +226,13 @@ class Device:
         return self.id
 
 
+class Exported:
+    """What stands for a DLPack capsule."""
+
+    def __init__(self, array: Any, options: dict) -> None:
+        self.array, self.options = array, options
+
+
 class ndarray:  # noqa: N801 (CuPy's name)
     library: Library
     __array_priority__ = 100
@@ -261,6 +268,12 @@ class ndarray:  # noqa: N801 (CuPy's name)
     def __cuda_array_interface__(self) -> dict:
         return {"shape": self.shape, "typestr": self.dtype.str, "data": (self.data.ptr if self.size else 0, False),
                 "version": 3, "strides": self.strides, "stream": self.library.current_stream().ptr or 1}
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 2, self.data.device_id
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return Exported(self, options)
 
     def get(self, stream: Any = None, order: str = "C", out: Any = None, blocking: bool = True) -> np.ndarray:
         self.library.to_host += 1
@@ -563,6 +576,12 @@ def make(devices: int = 2) -> types.ModuleType:
     def empty(shape: Any, dtype: Any = float, order: str = "C") -> Any:
         return library.ndarray(shape, dtype)
 
+    def from_dlpack(producer: Any) -> Any:
+        a = producer.__dlpack__().array
+        if a.data.device_id != library.current_device():
+            raise RuntimeError("from_dlpack: the array's device is not current")
+        return library.ndarray(a.shape, a.dtype, a.data, a.strides)
+
     runtime = types.SimpleNamespace(
         getDeviceCount=lambda: library.devices, getDevice=library.current_device, setDevice=library.set_device,
     )
@@ -605,7 +624,7 @@ def make(devices: int = 2) -> types.ModuleType:
     module.__dict__.update(
         linalg=linalg,
         __getattr__=getattr_, __version__="stand-in", library=library, ndarray=library.ndarray, cuda=cuda,
-        asarray=asarray, copyto=copyto, empty=empty, lib=types.SimpleNamespace(stride_tricks=stride_tricks),
+        asarray=asarray, copyto=copyto, empty=empty, from_dlpack=from_dlpack, lib=types.SimpleNamespace(stride_tricks=stride_tricks),
         empty_like=lambda x, dtype=None: library.ndarray(x.shape, dtype or x.dtype),
         get_default_memory_pool=lambda: pool,
         get_default_pinned_memory_pool=lambda: types.SimpleNamespace(free_all_blocks=lambda: None),

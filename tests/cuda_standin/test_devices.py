@@ -131,6 +131,14 @@ def test_an_index_of_another_place_is_an_error_that_names_both():
         tensor(A)[tensor(np.array([0]), 1)]
 
 
+@pytest.mark.parametrize("make", [tensor, variable])
+def test_sequences_and_arrays_of_the_host_can_be_assigned(make):
+    t = make(A)
+    t[0] = [4.0, 5.0, 6.0]
+    t[[1], [0]] = np.array([7.0])
+    assert values(t).tolist() == [[4, 5, 6], [7, 4, 5]]
+
+
 def test_assignment():
     t = tensor(A)
     t[0] = 7

@@ -97,6 +97,17 @@ def test_dlpack_names_the_device():
     assert torchlite.FloatTensor(1).__dlpack_device__() == (1, 0)
 
 
+def test_dlpack_shares_memory_both_ways(cp):
+    with cuda.device(1):
+        a = cp.asarray(A)
+    t = torchlite.from_dlpack(a)
+    assert t.get_device() == 1 and t.data_ptr() == a.data.ptr and values(t).tolist() == A.tolist()
+    exported = t.t().__dlpack__(stream=1, max_version=(1, 0))
+    assert exported.array.data.ptr == a.data.ptr and exported.array.strides == (8, 24)
+    assert exported.options == {"stream": 1, "max_version": (1, 0)}
+    assert torchlite.from_dlpack(t).storage() is t.storage()
+
+
 # ---- pinned memory ---------------------------------------------------------------------------------------------------
 
 

@@ -148,7 +148,10 @@ int variable_setitem(PyObject* self, PyObject* key, PyObject* value) {
       operand = check(PyNumber_Index(value));
     } else {
       PyRef<> array = check(PyArray_FromAny(value, nullptr, 0, 0, NPY_ARRAY_ENSUREARRAY, nullptr));
-      operand = new_constant(to_dtype(tensor_from_numpy(array.get()).get(), data->dtype));
+      PyRef<Tensor> given = tensor_from_numpy(array.get());
+      PyRef<Tensor> moved = new_tensor(data->dtype, given->sizes(), data->device());
+      copy_into(moved.get(), given.get());
+      operand = new_constant(std::move(moved));
     }
   }
   PyObject* args[] = {self, items.get(), indices.get(), operand.get()};
