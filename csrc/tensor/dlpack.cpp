@@ -191,14 +191,24 @@ PyRef<Tensor> import_capsule(PyObject* capsule, uint64_t* flags) {
   return t;
 }
 
-// Whether a producer says that its memory lies on a CUDA device.
-bool is_on_cuda(PyObject* producer) {
-  if (PyCapsule_CheckExact(producer) || !PyObject_HasAttrString(producer, "__dlpack_device__")) return false;
+// The device, as DLPack numbers it, of a producer or capsule whose memory lies on a CUDA device; else empty.
+PyRef<> cuda_place(PyObject* producer) {
+  if (PyCapsule_CheckExact(producer)) {
+    DLDevice d{};
+    if (PyCapsule_IsValid(producer, kName<DLManagedVersioned>)) {
+      auto* managed = static_cast<DLManagedVersioned*>(PyCapsule_GetPointer(producer, kName<DLManagedVersioned>));
+      if (managed->version.major == 1) d = managed->tensor.device;
+    } else if (PyCapsule_IsValid(producer, kName<DLManaged>)) {
+      d = static_cast<DLManaged*>(PyCapsule_GetPointer(producer, kName<DLManaged>))->tensor.device;
+    }
+    return d.type == kDLCUDA ? check(Py_BuildValue("(ii)", d.type, d.id)) : PyRef<>();
+  }
+  if (!PyObject_HasAttrString(producer, "__dlpack_device__")) return {};
   PyRef<> device = check(PyObject_CallMethod(producer, "__dlpack_device__", nullptr));
   PyRef<> type = check(PySequence_GetItem(device.get(), 0));
   long value = PyLong_AsLong(type.get());
   if (value == -1 && PyErr_Occurred()) throw PyError();
-  return value == kDLCUDA;
+  return value == kDLCUDA ? std::move(device) : PyRef<>();
 }
 
 // The producer's capsule: by the current protocol if it knows that, else by the first one.
@@ -283,9 +293,9 @@ PyObject* from_dlpack(PyObject*, PyObject* args, PyObject* kwargs) {
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|$OO:from_dlpack", const_cast<char**>(names), &source, &device,
                                      &copy))
       throw PyError();
-    if (is_on_cuda(source)) {
+    if (PyRef<> place = cuda_place(source)) {
       PyRef<> module = check(PyImport_ImportModule("torchlite.cuda._transfer"));
-      return PyObject_CallMethod(module.get(), "from_dlpack", "O", source);
+      return PyObject_CallMethod(module.get(), "from_dlpack", "OOOO", source, place.get(), device, copy);
     }
     check_device(device);
     PyRef<> capsule;

@@ -624,7 +624,8 @@ def make(devices: int = 2) -> types.ModuleType:
     module.__dict__.update(
         linalg=linalg,
         __getattr__=getattr_, __version__="stand-in", library=library, ndarray=library.ndarray, cuda=cuda,
-        asarray=asarray, copyto=copyto, empty=empty, from_dlpack=from_dlpack, lib=types.SimpleNamespace(stride_tricks=stride_tricks),
+        asarray=asarray, copyto=copyto, empty=empty, from_dlpack=from_dlpack,
+        lib=types.SimpleNamespace(stride_tricks=stride_tricks),
         empty_like=lambda x, dtype=None: library.ndarray(x.shape, dtype or x.dtype),
         get_default_memory_pool=lambda: pool,
         get_default_pinned_memory_pool=lambda: types.SimpleNamespace(free_all_blocks=lambda: None),

@@ -106,6 +106,10 @@ def test_dlpack_shares_memory_both_ways(cp):
     assert exported.array.data.ptr == a.data.ptr and exported.array.strides == (8, 24)
     assert exported.options == {"stream": 1, "max_version": (1, 0)}
     assert torchlite.from_dlpack(t).storage() is t.storage()
+    assert torchlite.from_dlpack(t, copy=True).data_ptr() != t.data_ptr()
+    assert not torchlite.from_dlpack(t, device="cpu").is_cuda
+    with pytest.raises(BufferError, match=r"lies on device \(2, 1\), not on 'cpu'"):
+        torchlite.from_dlpack(t, device="cpu", copy=False)
 
 
 # ---- pinned memory ---------------------------------------------------------------------------------------------------

@@ -121,23 +121,33 @@ def dlpack(tensor: Any, **options: Any) -> Any:
 class _Capsule:
     """A producer around a bare capsule."""
 
-    def __init__(self, capsule: Any, device: tuple[int, int]) -> None:
-        self.capsule, self.device = capsule, device
+    def __init__(self, capsule: Any, place: tuple[int, int]) -> None:
+        self.capsule, self.place = capsule, place
 
     def __dlpack__(self, **options: Any) -> Any:
         return self.capsule
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        return self.device
+        return self.place
 
 
-def from_dlpack(source: Any, device: tuple[int, int] | None = None) -> Any:
-    """A tensor on the CUDA memory of an object with ``__dlpack__``, or of a capsule of ``device``."""
+def from_dlpack(source: Any, place: tuple[int, int], device: Any = None, copy: bool | None = None) -> Any:
+    """A tensor on the CUDA memory of an object with ``__dlpack__``, or of a capsule; ``place`` says where that lies.
+
+    Raises:
+        BufferError: ``device`` asks for another place and ``copy`` forbids to go there.
+    """
     cupy = _library.connect()
-    producer = source if device is None else _Capsule(source, device)
-    where = producer.__dlpack_device__()[1]
-    with cupy.cuda.Device(where):
-        return _C._from_cupy(cupy.from_dlpack(producer))
+    producer = source if hasattr(source, "__dlpack__") else _Capsule(source, place)
+    with cupy.cuda.Device(place[1]):
+        tensor = _C._from_cupy(cupy.from_dlpack(producer))
+        if device is not None and device != tuple(place):
+            if copy is False:
+                raise BufferError(f"from_dlpack: the memory lies on device {place}, not on {device!r}")
+            if device in ("cpu", (1, 0)):
+                return tensor.cpu()
+            return tensor.cuda(device[1] if isinstance(device, tuple) else device)
+        return tensor.clone() if copy else tensor
 
 
 # ---- pickles and copies ----------------------------------------------------------------------------------------------
