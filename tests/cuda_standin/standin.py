@@ -8,6 +8,9 @@ It is stricter than CuPy where that finds faults:
 - Each stream has a clock of what it comes after. Reading what another stream has written, or writing what it has read
   or written, without an event in between raises ``Race``.
 - Every call is noted with the device and the stream that were current.
+- While a stream is captured, calls are recorded and do nothing: what they write holds no results before a launch.
+  Transfers, waiting, other streams and events from outside are refused meanwhile. A launch refuses memory that has gone
+  back to a pool that others draw from.
 
 ``make(devices)`` gives a module that can stand as ``cupy`` in ``sys.modules``.
 """
@@ -48,7 +51,7 @@ class Stream:
         # How far this stream and those that it waited for have come.
         self.clock: dict[tuple[int, int], int] = {}
         self.previous: list[Stream] = []
-        self.captured = None  # steps, while a graph is captured
+        self.captured: Captured | None = None
         library.streams.add(self)
 
     @property
@@ -83,28 +86,41 @@ class Stream:
     def record(self, event: Event | None = None) -> Event:
         event = event or Event(self.library)
         event.clock = dict(self.clock)
+        event.captured = self.captured
         self.library.note("Stream.record", self)
         return event
 
     def wait_event(self, event: Event) -> None:
+        if event.captured is not self.captured:
+            raise RuntimeError("cudaErrorStreamCaptureIsolation: an event of a capture is used outside of it, or one "
+                               "from outside in it")
         merge(self.clock, event.clock)
         self.library.note("Stream.wait_event", self)
 
     def synchronize(self) -> None:
         self.library.note("Stream.synchronize", self)
-        self.library.synchronizations += 1
+        self.library.waits()
 
     @property
     def done(self) -> bool:
         return True
 
     def begin_capture(self, mode: Any = None) -> None:
-        assert self.ptr, "the default stream cannot be captured"
-        self.captured: list[Any] | None = []
+        if not self.ptr:
+            raise RuntimeError("cudaErrorStreamCaptureUnsupported: the default stream cannot be captured")
+        if self.captured is not None:
+            raise RuntimeError("cudaErrorIllegalState: the stream is captured already")
+        self.captured = self.library.local.captured = Captured(self)
 
     def end_capture(self) -> Graph:
-        steps, self.captured = self.captured, None
-        return Graph(self.library, steps)
+        captured, self.captured = self.captured, None
+        self.library.local.captured = None
+        for buffer in captured.buffers:
+            buffer.fill(0xFF)
+        return Graph(self.library, captured)
+
+    def is_capturing(self) -> bool:
+        return self.captured is not None
 
     def begin_work(self) -> int:
         """A new step of this stream. The default stream and blocking ones come after each other."""
@@ -117,18 +133,49 @@ class Stream:
         return self.clock[self.key]
 
 
+class Captured:
+    """What a stream has recorded: the steps, and the memory that they use."""
+
+    def __init__(self, stream: Stream) -> None:
+        self.stream, self.steps = stream, []
+        self.reads: dict[int, Any] = {}  # by address: how to find the block, and the pool that it is of
+        self.writes: dict[int, Any] = {}
+        self.own: set[int] = set()  # addresses that were allocated meanwhile
+        self.buffers: list[np.ndarray] = []
+
+
 class Graph:
     """Steps that run again on the same memory."""
 
-    def __init__(self, library: Library, steps: list[Any]) -> None:
-        self.library, self.steps = library, steps
+    def __init__(self, library: Library, captured: Captured) -> None:
+        self.library, self.steps, self.device_id = library, captured.steps, captured.stream.device_id
+        self.reads, self.writes = captured.reads, captured.writes
 
-    def launch(self, stream: Stream) -> None:
-        self.library.note("Graph.launch", stream)
-        stream.begin_work()
+    def blocks(self, used: dict[int, Any]) -> list[Memory]:
+        found = []
+        for block, pool in used.values():
+            if block() is not None:
+                found.append(block())
+            elif pool is None or pool() is None:
+                raise RuntimeError("the graph uses memory that has been freed")
+        return found
+
+    def launch(self, stream: Stream | None = None) -> None:
+        stream = stream or self.library.current_stream()
+        if stream.device_id != self.device_id:
+            raise RuntimeError("a graph is launched on a stream of another device")
+        self.library.launched("Graph.launch", stream, self.blocks(self.reads), self.blocks(self.writes))
         with np.errstate(all="ignore"):
             for step in self.steps:
                 step()
+
+
+class MemoryPool:
+    def __init__(self, library: Library) -> None:
+        self.library, self.used = library, 0
+
+    def malloc(self, size: int) -> MemoryPointer:
+        return MemoryPointer(Memory(self.library, size, self), 0)
 
 
 class Event:
@@ -136,12 +183,13 @@ class Event:
                  interprocess: bool = False) -> None:
         self.library = library
         self.clock: dict[tuple[int, int], int] = {}
+        self.captured: Captured | None = None
 
     def record(self, stream: Stream | None = None) -> None:
         (stream or self.library.current_stream()).record(self)
 
     def synchronize(self) -> None:
-        self.library.synchronizations += 1
+        self.library.waits()
 
     @property
     def done(self) -> bool:
@@ -154,9 +202,9 @@ def merge(clock: dict, other: dict) -> None:
 
 
 class Memory:
-    """A block of a device's pool."""
+    """A block of a device's pool, the default one or ``pool``."""
 
-    def __init__(self, library: Library, size: int) -> None:
+    def __init__(self, library: Library, size: int, pool: MemoryPool | None = None) -> None:
         self.library, self.size = library, size
         self.device_id = library.current_device()
         self.buffer = np.empty(max(size, 1) + 64, np.uint8)
@@ -165,14 +213,24 @@ class Memory:
         self.reads: dict[tuple[int, int], int] = {}
         if size:
             library.blocks[self.ptr] = self
-        library.used[self.device_id] += size
+        self.pool = None if pool is None else weakref.ref(pool)
+        if pool is None:
+            library.used[self.device_id] += size
+        else:
+            pool.used += size
+        if (captured := library.captured()) is not None and size:
+            captured.own.add(self.ptr)
+            captured.buffers.append(self.buffer)
 
     @property
     def block(self) -> Memory:
         return self
 
     def __del__(self) -> None:
-        self.library.used[self.device_id] -= self.size
+        if self.pool is None:
+            self.library.used[self.device_id] -= self.size
+        elif (pool := self.pool()) is not None:
+            pool.used -= self.size
 
 
 class UnownedMemory:
@@ -192,6 +250,8 @@ class MemoryPointer:
     def copy_from_device_async(self, src: MemoryPointer, size: int, stream: Stream | None = None) -> None:
         """The bytes of another device."""
         library = self.mem.library
+        if library.captured() is not None:
+            raise RuntimeError("a copy between devices is not captured here")
         library.peer_copies += 1
         stream = stream or library.current_stream()
         library.launched("copy_from_device_async", stream, [src.mem.block], [self.mem.block])
@@ -217,7 +277,7 @@ class Device:
         return self
 
     def synchronize(self) -> None:
-        self.library.synchronizations += 1
+        self.library.waits()
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Device) and self.id == other.id
@@ -243,7 +303,7 @@ class ndarray:  # noqa: N801 (CuPy's name)
         shape = (shape,) if isinstance(shape, int) else tuple(shape)
         self.dtype = np.dtype(dtype)
         size = int(np.prod(shape, dtype=int)) * self.dtype.itemsize
-        self.data = memptr or MemoryPointer(Memory(self.library, size), 0)
+        self.data = memptr or self.library.malloc(size)
         if strides is None:
             strides = np.lib.stride_tricks.as_strided(np.empty(0, self.dtype), shape).strides if 0 else _row_major(
                 shape, self.dtype.itemsize)
@@ -432,7 +492,35 @@ class Library:
         self.next_pointer += 0x10
         return 0x5000 + self.next_pointer
 
+    # ---- capture -----------------------------------------------------------------------------------------------------
+
+    def captured(self) -> Captured | None:
+        """What is being captured on this thread."""
+        return getattr(self.local, "captured", None)
+
+    def waits(self) -> None:
+        self.synchronizations += 1
+        self.refuse_in_capture("waiting for a device")
+
+    def refuse_in_capture(self, what: str) -> None:
+        if self.captured() is not None:
+            raise RuntimeError("cudaErrorStreamCaptureUnsupported: operation not permitted when stream is capturing "
+                               f"({what})")
+
     # ---- memory ------------------------------------------------------------------------------------------------------
+
+    def malloc(self, size: int) -> MemoryPointer:
+        allocator = getattr(self.local, "allocator", None)
+        return allocator(size) if allocator else MemoryPointer(Memory(self, size), 0)
+
+    @contextlib.contextmanager
+    def using_allocator(self, allocator: Any = None) -> Any:
+        former = getattr(self.local, "allocator", None)
+        self.local.allocator = allocator
+        try:
+            yield
+        finally:
+            self.local.allocator = former
 
     def allocate(self, device: int, size: int) -> int:
         address = self.next_address[device]
@@ -461,8 +549,15 @@ class Library:
     def launched(self, name: str, stream: Stream, reads: list[Any], writes: list[Any]) -> None:
         """Notes work on a stream; Race where it is not ordered behind what the blocks' last users did."""
         self.note(name, stream)
-        if stream.captured is not None and name in ("get", "set", "item"):
-            raise RuntimeError("cudaErrorStreamCaptureUnsupported: operation not permitted when stream is capturing")
+        captured = self.captured()
+        if captured is not None:
+            if name in ("get", "set", "item"):
+                self.refuse_in_capture(name)
+            if stream is not captured.stream:
+                raise RuntimeError(f"cudaErrorStreamCaptureImplicit: {name} on stream {stream.key} while "
+                                   f"{captured.stream.key} is captured")
+            for used, blocks in ((captured.reads, reads), (captured.writes, writes)):
+                used.update({b.ptr: (weakref.ref(b), b.pool) for b in blocks if b.ptr})
         step = stream.begin_work()
 
         def ordered(users: dict, what: str) -> None:
@@ -524,13 +619,25 @@ class Library:
         self.require_here(arrays)
         self.launched(name, self.current_stream(), [a.data.mem.block for a in arrays], [])
         if name in WAITING:
-            self.synchronizations += 1
+            self.waits()
         with np.errstate(all="ignore"):
             result = self.wrap(f(*host_args, **host_kwargs), arrays)
-        steps = self.current_stream().captured
-        if steps is not None and isinstance(result, ndarray) and not any(
-                result.data.mem.block is a.data.mem.block for a in arrays):
-            steps.append(lambda: np.copyto(result.host, f(*host_args, **host_kwargs)))
+        if (captured := self.captured()) is not None:
+            made = result if isinstance(result, (tuple, list)) else [result]
+            fresh = [(k, r) for k, r in enumerate(made) if isinstance(r, ndarray) and not any(
+                r.data.mem.block is a.data.mem.block for a in arrays)]
+            # A step must not keep blocks alive.
+            hosts, several = [(k, r.host) for k, r in fresh], made is result
+
+            def again() -> None:
+                values = f(*host_args, **host_kwargs)
+                for k, host in hosts:
+                    host[...] = values[k] if several else values
+
+            if fresh:
+                captured.steps.append(again)
+                blocks = [r.data.mem.block for _, r in fresh]
+                captured.writes.update({b.ptr: (weakref.ref(b), b.pool) for b in blocks if b.ptr})
         return result
 
     def write(self, name: str, f: Any, target: ndarray, *args: Any) -> None:
@@ -539,11 +646,14 @@ class Library:
         host_args = self.unwrap(args, arrays)
         self.require_here([target, *arrays])
         self.launched(name, self.current_stream(), [a.data.mem.block for a in arrays], [target.data.mem.block])
+        captured = self.captured()
+        if captured is not None:
+            host = target.host
+            captured.steps.append(lambda: f(host, *host_args))
+            if target.data.mem.block.ptr not in captured.own:
+                return  # nothing is done yet; in memory of the capture's own it gives the shapes of what follows
         with np.errstate(all="ignore"):
             f(target.host, *host_args)
-        steps = self.current_stream().captured
-        if steps is not None:
-            steps.append(lambda: f(target.host, *host_args))
 
     def function(self, name: str) -> Any:
         f = getattr(np, name)
@@ -567,6 +677,7 @@ def make(devices: int = 2) -> types.ModuleType:
         if isinstance(a, ndarray):
             return a if dtype in (None, a.dtype) else a.astype(dtype)
         host = np.asarray(a, dtype)
+        library.refuse_in_capture("asarray")
         library.to_device += 1
         return library.wrap(host.copy(), [])
 
@@ -604,7 +715,7 @@ def make(devices: int = 2) -> types.ModuleType:
         Device=lambda device=None: Device(library, device), get_current_stream=library.current_stream,
         Event=lambda *a, **k: Event(library, *a, **k), get_elapsed_time=lambda a, b: 1.0,
         is_available=lambda: True,
-        MemoryPool=lambda: types.SimpleNamespace(malloc=None), using_allocator=lambda a: contextlib.nullcontext(),
+        MemoryPool=lambda: MemoryPool(library), using_allocator=library.using_allocator, Graph=Graph,
         alloc_pinned_memory=lambda size: memoryview(bytearray(size)),
     )
     meta = type("StreamType", (type,), {"null": property(lambda cls: library.null[library.current_device()])})

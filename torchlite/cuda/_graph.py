@@ -1,24 +1,25 @@
-"""Replays captured into CUDA graphs: all kernels of a program as one launch."""
+"""Work captured into CUDA graphs, and launched as one."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from torchlite import _C
-from torchlite.autograd import Variable
-from torchlite.cuda import _library
+from torchlite.cuda import _library, _memory
 from torchlite.jit.passes.effects import is_pure, locals_of
 
-__all__ = ["Capture", "why_not"]
+__all__ = ["Graphs", "device_of", "why_not"]
 
 
-def why_not(lam: Any) -> str | None:
+def why_not(lam: Any, device: int) -> str | None:
     """Why a lambda cannot be captured: the first operation that the host has to take part in, or None."""
     for let in lam.lets:
         if type(let.rhs) is not _C.CppApply:
             return f"{let.name} is a Python Function"
-        if not is_pure(let):
+        # The running statistics of a batch norm lie where they lie, so a launch may write them.
+        if not is_pure(let) and let.name != "BatchNorm":
             return f"{let.name} draws random numbers or writes what is not its result"
         if let.op.in_python:
             return f"{let.name} may look at what it computes"
@@ -26,58 +27,71 @@ def why_not(lam: Any) -> str | None:
             local.type.dtype == "Byte" for local in locals_of(let.args[1:])
         ) and let.op.name.endswith(("index", "index_backward")):
             return f"the size of what {let.name} gives is in the data"
+        if any(r.type.device != device for r in let.results):
+            return f"{let.name} leads to another place"
     return None
 
 
-def _tensors(variables: Any) -> list:
-    return [v.data for v in variables]
+def device_of(tensors: list) -> int | None:
+    """The one device on which all tensors or Variables lie; None if there is none."""
+    devices = {t.get_device() if t.is_cuda else -1 for t in tensors}
+    return devices.pop() if len(devices) == 1 and devices != {-1} else None
 
 
-class Capture:
-    """One run of a program on a device, captured.
+class Graphs:
+    """Graphs of one device that share a pool of memory.
 
-    Its memory comes from a pool of its own, which nobody else draws from, so that a launch may write it at any time.
-    The arguments are copied into fixed tensors before a launch, and results out of them after it; parameters are read
-    where they lie, and :meth:`fits` says whether they still lie there.
+    Nobody else draws from the pool, so that a launch may write all that it held while something was captured. Launches
+    come one after the other, whatever streams they are on.
     """
 
-    def __init__(self, run: Callable[..., tuple], inputs: list, n_arguments: int) -> None:
+    def __init__(self, device: int) -> None:
         cupy = _library.connect()
-        tensors = _tensors(inputs)
-        self.device = tensors[0].get_device()
-        self.n_arguments = n_arguments
-        self.addresses = [t.data_ptr() for t in tensors[n_arguments:]]
-        self.kept = tensors[n_arguments:]
-        self.pool = cupy.cuda.MemoryPool()
+        self.device, self.pool = device, cupy.cuda.MemoryPool()
+        with cupy.cuda.Device(device):
+            self.stream = cupy.cuda.Stream(non_blocking=True)  # the default stream cannot be captured
+        self.user = self.stream  # of the last launch
+
+    @contextlib.contextmanager
+    def aside(self) -> Iterator[None]:
+        """Within, work goes to the stream that is captured, behind what the current one holds; the latter waits for it
+        at the end. Memory comes from the pool.
+        """
+        cupy = _library.connect()
         with cupy.cuda.Device(self.device), cupy.cuda.using_allocator(self.pool.malloc):
-            self.arguments = [t.clone() for t in tensors[:n_arguments]]
-            fixed = [Variable(t) for t in [*self.arguments, *self.kept]]
-            current, stream = cupy.cuda.get_current_stream(), cupy.cuda.Stream(non_blocking=True)
-            stream.wait_event(current.record())
-            with stream:
-                run(*fixed)  # compiles kernels, makes handles and fills the pool: none of that can be captured
-                stream.begin_capture()
-                try:
-                    self.results = _tensors(run(*fixed))
-                finally:
-                    self.graph = stream.end_capture()
-            current.wait_event(stream.record())
+            current = cupy.cuda.get_current_stream()
+            self.stream.wait_event(current.record())
+            try:
+                with self.stream:
+                    yield
+            finally:
+                current.wait_event(self.stream.record())
 
-    def fits(self, inputs: list) -> bool:
-        """Whether the parameters lie where they lay."""
-        return [v.data.data_ptr() for v in inputs[self.n_arguments:]] == self.addresses
+    def capture(self, work: Callable[[], Any]) -> tuple[Any, Any]:
+        """The graph of what ``work()`` launches, and its results, whose contents are there after a launch.
 
-    def launch(self, inputs: list) -> tuple:
-        """The results for these arguments, new Variables."""
+        To be called :meth:`aside`, after the same work has been done there once: compiling kernels, making handles and
+        growing the pool cannot be captured.
+        """
+        self.stream.begin_capture()
+        _memory.capture.active = True
+        try:
+            results = work()
+        except BaseException:
+            with contextlib.suppress(Exception):  # CUDA has given the capture up already
+                self.stream.end_capture()
+            raise
+        finally:
+            _memory.capture.active = False
+        return self.stream.end_capture(), results
+
+    @contextlib.contextmanager
+    def launching(self) -> Iterator[Any]:
+        """Within, the device is current, and its current stream comes after all former launches: the stream."""
         cupy = _library.connect()
         with cupy.cuda.Device(self.device):
-            for fixed, v in zip(self.arguments, inputs, strict=False):
-                fixed.copy_(v.data)
-            self.graph.launch(cupy.cuda.get_current_stream())
-            return tuple(Variable(t.clone()) for t in self.results)
-
-
-def device_of(inputs: list) -> int | None:
-    """The one device on which all inputs lie; None if there is none."""
-    devices = {v.get_device() if v.data.is_cuda else -1 for v in inputs}
-    return devices.pop() if len(devices) == 1 and devices != {-1} else None
+            stream = cupy.cuda.get_current_stream()
+            if stream != self.user:
+                stream.wait_event(self.user.record())
+                self.user = stream
+            yield stream

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from torchlite.cuda import _library
 
 # Page-locked host memory: address and bytes. Copies from it are queued, unlike those from other memory.
 pinned: dict[int, int] = {}
+capture = threading.local()  # ``active`` while this thread captures a graph
 
 
 def is_pinned(address: int) -> bool:
@@ -39,7 +41,12 @@ def as_described(array: Any, dtype: Any) -> Any:
 
 
 def wait(stream: Any, other: Any) -> None:
-    """Lets ``stream`` wait for what ``other`` holds now; None is the default stream of the current device."""
+    """Lets ``stream`` wait for what ``other`` holds now; None is the default stream of the current device.
+
+    Not while a graph is captured: it holds the work of one stream, and its launches are ordered as a whole.
+    """
+    if getattr(capture, "active", False):
+        return
     null = _library.connect().cuda.Stream.null
     (null if stream is None else stream).wait_event((null if other is None else other).record())
 

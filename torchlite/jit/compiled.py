@@ -142,21 +142,15 @@ class Compiled:
         return outputs[0] if entry.single else unflatten(entry.spec, iter(outputs))
 
     def _launch(self, entry: _Entry, inputs: list) -> tuple:
-        """The results by one launch of a CUDA graph, where all lies on one device and no gradient is recorded."""
-        from torchlite.cuda import _graph
+        """The results by one launch of a CUDA graph, where all lies on one device."""
+        from torchlite.jit.graphs import replay_on_device
 
         sources = [*inputs, *entry.lam.captures]
-        recorded = _C._is_grad_enabled() and any(v.requires_grad for v in sources)
-        if not sources or recorded or _graph.device_of(sources) is None:
+        capture = replay_on_device(entry.capture, entry.lam, sources, entry.n_arguments, self._optimize)
+        if capture is None:
             return entry.run(inputs)
-        if entry.capture is None or not entry.capture.fits(sources):
-            reason = _graph.why_not(entry.lam)
-            if reason is not None:
-                raise RuntimeError(f"jit.compile: a CUDA graph cannot hold this function: {reason}")
-            n = len(inputs)
-            entry.capture = _graph.Capture(lambda *given: entry.program.run_plain(*given[:n]), sources,
-                                           entry.n_arguments)
-        return entry.capture.launch(sources)
+        entry.capture = capture
+        return capture.run(sources)
 
     def _entry(self, args: tuple, kwargs: dict) -> tuple[_Entry, list]:
         try:
@@ -285,8 +279,9 @@ def compile(
     another kind; RuntimeError if ``fn`` writes an argument in place. Without ``optimize`` the trace is replayed as it
     is; with ``locations`` each line of it knows its line of Python.
 
-    With ``cuda_graph`` a call whose Variables all lie on one CUDA device, and that records no gradient, is captured
-    into a CUDA graph and launched as one; again where a parameter has moved. RuntimeError for a function that the host
+    With ``cuda_graph`` a call whose Variables all lie on one CUDA device is captured into a CUDA graph and launched
+    as one, and so is its backward; again where a parameter has other memory. Results are new tensors. On the host, or
+    where arguments lie in several places, the trace is replayed as usual. RuntimeError for a function that the host
     has to take part in: one that draws random numbers, calls a Python Function or has results whose size is in the
     data.
     """

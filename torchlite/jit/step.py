@@ -20,9 +20,10 @@ __all__ = ["CompiledStep", "compile_step"]
 class _Plan:
     """How the steps for one kind of batch are run."""
 
-    __slots__ = ("derivative", "forward", "missing", "places", "program")
+    __slots__ = ("capture", "derivative", "forward", "missing", "places", "program")
 
     def __init__(self, entry: _Entry, inputs: list, optimizer: Any):
+        self.capture: Any = None
         chosen = {id(p) for group in optimizer.param_groups for p in group["params"]}
         wrt = [i for i, v in enumerate(inputs) if id(v) in chosen]
         self.places = _reached(entry.lam, wrt)
@@ -58,8 +59,8 @@ class _Plan:
 class CompiledStep:
     """Steps of training by a replayed trace. See :func:`compile_step`."""
 
-    def __init__(self, model: Callable, loss: Callable | None, optimizer: Any):
-        self.model, self.loss, self.optimizer = model, loss, optimizer
+    def __init__(self, model: Callable, loss: Callable | None, optimizer: Any, cuda_graph: bool = False):
+        self.model, self.loss, self.optimizer, self._cuda_graph = model, loss, optimizer, cuda_graph
 
         def forward(*batch):
             if loss is None:
@@ -88,14 +89,23 @@ class CompiledStep:
     def __call__(self, *batch: Any) -> Variable:
         if not _C._is_grad_enabled():
             raise RuntimeError("jit.compile_step: a step needs gradients, but they are disabled here")
-        plan, inputs, _ = self._plan(batch)
-        loss, *gradients = plan.run(inputs)
+        plan, inputs, entry = self._plan(batch)
+        loss, *gradients = self._launch(plan, inputs, entry) if self._cuda_graph else plan.run(inputs)
         for i, g in zip(plan.places, gradients, strict=True):
             inputs[i].grad = g
         for i in plan.missing:
             inputs[i].grad = None
         self.optimizer.step()
         return loss
+
+    def _launch(self, plan: _Plan, inputs: list, entry: _Entry) -> tuple:
+        from torchlite.jit.graphs import step_on_device
+
+        capture = step_on_device(plan.capture, plan.run, entry.lam, inputs, entry.n_arguments)
+        if capture is None:
+            return plan.run(inputs)
+        plan.capture = capture
+        return capture.launch(inputs)
 
     def lambda_for(self, *batch: Any) -> Any:
         """The step for such a batch as one Lambda: from the inputs of the forward, the tensors of the optimizer's
@@ -167,7 +177,9 @@ def _whole_step(derivative: Any, inputs: list, places: list[int], optimizer: Any
         return optimize(make_lambda(step, [*inputs, *[v for own in state for v in own]]))
 
 
-def compile_step(model: Callable, loss: Callable | None, optimizer: Any) -> CompiledStep:
+def compile_step(
+    model: Callable, loss: Callable | None, optimizer: Any, *, cuda_graph: bool = False
+) -> CompiledStep:
     """A callable ``step(*batch)`` that trains ``model`` on a batch and returns the loss, a Variable of one element.
 
     The batch is the model's arguments followed by the target: ``loss(model(*batch[:-1]), batch[-1])``; without a
@@ -180,6 +192,11 @@ def compile_step(model: Callable, loss: Callable | None, optimizer: Any) -> Comp
     one program where that gives the engine's very bits; else the forward is replayed and the engine runs the backward.
     Hooks on parameters are not called. ``step.lambda_for(*batch)`` is the whole step as one lambda.
 
-    ValueError if the loss has more than one element, RuntimeError while gradients are disabled.
+    With ``cuda_graph``, forward and backward of a step whose Variables all lie on one CUDA device are captured and
+    launched as one CUDA graph, as by :func:`torchlite.jit.compile`, and the optimizer's kernels follow; each ``grad``
+    is then the same tensor at each step.
+
+    ValueError if the loss has more than one element, RuntimeError while gradients are disabled or for what a CUDA graph
+    cannot hold.
     """
-    return CompiledStep(model, loss, optimizer)
+    return CompiledStep(model, loss, optimizer, cuda_graph)
