@@ -146,6 +146,15 @@ def test_a_backward_after_another_forward_has_its_own_values():
         np.testing.assert_allclose(values(w.grad), values(b.grad))
 
 
+def test_gradients_are_the_callers():
+    f = jit.compile(product, cuda_graph=True)
+    w = leaf([0.5, 0.25])
+    first, = autograd.grad(f(leaf([1.0, 2.0]), w), w)
+    before = values(first).tolist()
+    second, = autograd.grad(f(leaf([3.0, -1.0]), w), w)
+    assert values(first).tolist() == before != values(second).tolist()
+
+
 def test_such_a_backward_changes_no_running_statistics():
     model = nn.BatchNorm1d(4).double().cuda()
     f = jit.compile(squares(model), cuda_graph=True)
@@ -354,9 +363,11 @@ def test_an_operation_that_waits_unexpectedly_is_refused_and_nothing_stays_captu
 
     ufunc = cupy.multiply
     monkeypatch.setattr(ufunc, "ufunc", waiting)
+    x = variable([1.0])
     with pytest.raises(RuntimeError, match="cannot hold this function: cudaErrorStreamCaptureUnsupported"):
-        f(variable([1.0]), variable([2.0]))
+        f(x, variable([2.0]))
     monkeypatch.undo()
+    x.data.fill_(3)  # behind what was tried on the other stream
     assert lib.captured() is None and not _memory.capture.active
     np.testing.assert_allclose(values(f(variable([1.0]), variable([2.0]))), [np.e**2])
 
