@@ -29,6 +29,13 @@ bool is_contiguous(Dims sizes, Dims strides) {
   return true;
 }
 
+// What NumPy can count in bytes, whatever the element type.
+constexpr int64_t kMaxElements = int64_t{1} << 59;
+
+[[noreturn]] void too_many_elements(Dims sizes) {
+  runtime_error("a tensor of size %s has too many elements", format_dims(sizes).c_str());
+}
+
 // A Tensor without storage yet; its sizes are set, its strides those of a contiguous one unless given.
 PyRef<Tensor> make_tensor(DType dtype, Dims sizes, const int64_t* strides, Device device = kCPU) {
   if (sizes.n > kMaxDim) runtime_error("a tensor has at most %d dimensions, but got %d", kMaxDim, sizes.n);
@@ -50,9 +57,9 @@ PyRef<Tensor> make_tensor(DType dtype, Dims sizes, const int64_t* strides, Devic
     d[i] = sizes[i];
     signs |= sizes[i];
     d[sizes.n + i] = strides ? strides[i] : numel;
-    if (__builtin_mul_overflow(numel, sizes[i], &numel))
-      runtime_error("a tensor of size %s has too many elements", format_dims(sizes).c_str());
+    if (__builtin_mul_overflow(numel, sizes[i], &numel)) too_many_elements(sizes);
   }
+  if (numel > kMaxElements) too_many_elements(sizes);
   if (signs < 0) runtime_error("sizes must not be negative, but got %s", format_dims(sizes).c_str());
   t->numel = numel;
   t->contiguous = !strides || is_contiguous(sizes, {strides, sizes.n});

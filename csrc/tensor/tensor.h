@@ -154,7 +154,7 @@ inline void elements_read(const Tensor* t, const char* how) {
 }
 
 // ---- helpers ------------------------------------------------------------------------------------------------------
-// dim in [-ndim, ndim) to [0, ndim); IndexError... the era's "dimension out of range" RuntimeError otherwise.
+// dim in [-ndim, ndim) to [0, ndim); the RuntimeError "dimension out of range" otherwise.
 int wrap_dim(int64_t dim, int ndim, const char* function = nullptr);
 // The broadcast of two shapes; RuntimeError naming `function` and both shapes where there is none.
 std::vector<int64_t> broadcast_sizes(Dims a, Dims b, const char* function);

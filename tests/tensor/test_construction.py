@@ -86,6 +86,8 @@ def test_impossible_sizes_are_refused():
         FloatTensor(2**40, 2**40)
     with pytest.raises(MemoryError):
         FloatTensor(2**59)
+    with pytest.raises(RuntimeError, match=r"\(2305843009213693952,\) has too many elements"):
+        torchlite.zeros(1).expand(2**61)
 
 
 def test_keywords_are_refused():
