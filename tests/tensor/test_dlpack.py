@@ -146,7 +146,7 @@ def test_a_capsule_is_consumed_once():
     (dict(dtype=(5, 64, 1)), r"no tensor class has the element type \(code 5, 64 bits, 1 lanes\)"),
     (dict(dtype=(4, 16, 1)), "code 4, 16 bits"), (dict(dtype=(2, 32, 4)), "4 lanes"),
     (dict(dtype=(1, 16, 1)), "code 1"),
-    (dict(device=(2, 0)), "device of type 2"), (dict(version=(2, 0)), r"protocol version 1 is supported, but got 2.0"),
+    (dict(device=(10, 0)), "device of type 10"), (dict(version=(2, 0)), r"protocol version 1 is supported, but got 2.0"),
     (dict(shape=(-1,)), "sizes are impossible"), (dict(shape=(2**40, 2**40)), "sizes are impossible"),
     (dict(strides=(2**62, 1)), "strides are impossible"), (dict(null=True), "address is null"),
     (dict(shape=(1,) * 65), "0 to 64 dimensions, but got 65"),
