@@ -38,6 +38,19 @@ PyObject* set_grad_enabled(PyObject*, PyObject* value) {
   });
 }
 
+// What a function of the extension throws is one of Python's exceptions already when it returns.
+PyObject* safe_call(PyObject*, PyObject* args, PyObject* kwargs) {
+  return guard([&]() -> PyObject* {
+    Py_ssize_t n = PyTuple_GET_SIZE(args);
+    if (n == 0) type_error("_safe_call: argument 'function' is missing");
+    auto rest = PyRef<>::steal(PyTuple_GetSlice(args, 1, n));
+    if (!rest) throw PyError();
+    PyObject* result = PyObject_Call(PyTuple_GET_ITEM(args, 0), rest.get(), kwargs);
+    if (!result) throw PyError();
+    return result;
+  });
+}
+
 PyObject* constant(PyObject*, PyObject* tensor) {
   return guard([&]() -> PyObject* {
     if (!is_tensor(tensor)) type_error("_constant: argument 'tensor' must be a tensor, not %.100s", type_name(tensor));
@@ -71,6 +84,8 @@ PyMethodDef module_functions[] = {
      "from_numpy(array) -> tensor\n\nA tensor on the memory of an ndarray; TypeError for a type that tensors lack."},
     {"_set_package_name", set_package_name, METH_O,
      "Sets the package that the classes of tensors and storages and Size belong to."},
+    {"_safe_call", method(safe_call), METH_VARARGS | METH_KEYWORDS,
+     "_safe_call(function, *args, **kwargs)\n\nfunction(*args, **kwargs); an exception of C++ is one of Python."},
     {"_set_sparse", method(set_sparse), METH_FASTCALL,
      "Registers the base of the sparse classes and the function that computes operations on them."},
     {"_find_op", find_op_object, METH_O, "The operation of that name."},

@@ -141,4 +141,8 @@ _C._add_tensor_methods({
               _numpy_functions.__array__, _numpy_functions.__array_ufunc__, _numpy_functions.__array_function__,
               tolist, apply_, map_, map2_, cuda, cupy, pin_memory, is_pinned, is_shared, share_memory_,
               _sparse_mask, equal, masked_copy, masked_copy_)
-} | {"copy": _numpy_functions._contiguous_copy, "__cuda_array_interface__": property(_cuda_array_interface)})
+} | {"copy": _numpy_functions._contiguous_copy, "__cuda_array_interface__": property(_cuda_array_interface)} | {
+    # The names that programs which also ran under Python 2 give to division.
+    former: getattr(_C._TensorBase, name)
+    for former, name in (("__div__", "__truediv__"), ("__rdiv__", "__rtruediv__"), ("__idiv__", "__itruediv__"))
+})

@@ -174,6 +174,8 @@ void Run::discover(const std::vector<Root>& roots) {
   }
   for (size_t k = 0; k < captures_.size(); ++k) {
     Slot slot = captures_[k].function ? find(captures_[k].function.get()) : kNone;
+    if (slot == kNone && captures_[k].function && only_captures_)
+      runtime_error("differentiated input is unreachable: input %zu is part of another graph only", k);
     if (slot == kNone) runtime_error("One of the differentiated Variables appears to not have been used in the graph");
     tasks_[slot].captured = true;
     captured_.emplace_back(slot, k);

@@ -95,8 +95,8 @@ Gradients apply_backward(PyFunction* self, Gradients&& grads) {
       continue;
     }
     if (!is_variable(value))
-      type_error("expected Variable or None (got %.100s) at position %zd of what function %.100s returned",
-                 type_name(value), i + 1, node_name(self));
+      runtime_error("expected Variable or None (got %.100s) at position %zd of what function %.100s returned",
+                    type_name(value), i + 1, node_name(self));
     check_gradient(self, static_cast<size_t>(i), as_variable(value)->data.get());
     out.push_back(PyRef<Variable>::borrow(as_variable(value)));
   }

@@ -138,7 +138,7 @@ PyObject* get_grad(PyObject* o, void*) {
 int assign_grad(PyObject* o, PyObject* value, void*) {
   return guard(-1, [&]() {
     if (value && value != Py_None && !is_variable(value))
-      type_error("expected Variable or None (got %s)", type_name(value));
+      runtime_error("expected Variable or None (got %s)", type_name(value));
     set_grad(as_variable(o), value && value != Py_None ? as_variable(value) : nullptr);
     return 0;
   });

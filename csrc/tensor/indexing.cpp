@@ -256,7 +256,9 @@ static bool assignable(Dims source, Dims target) {
 
 void assign_index(Tensor* t, PyObject* key, PyObject* value) {
   require_writable(t, "__setitem__");
-  if (value == Py_None) type_error("__setitem__: expected a number, a tensor or an array, but got None");
+  if (value == Py_None || PyUnicode_Check(value) || PyBytes_Check(value))
+    type_error("__setitem__: expected a number, a tensor or an array, but got %.100s",
+               value == Py_None ? "None" : type_name(value));
   // A number goes through the element type's own check first, so that no fraction is dropped silently.
   PyRef<> number;
   if (is_number(value)) {

@@ -276,8 +276,9 @@ PyObject* tensor_get_readonly(PyObject* o, void*) { return PyBool_FromLong(as_te
 PyObject* tensor_get_cdata(PyObject* o, void*) { return PyLong_FromVoidPtr(o); }
 
 PyObject* tensor_get_data(PyObject*, void*) {
-  PyErr_SetString(PyExc_RuntimeError,
-                  "cannot call .data on a torchlite.Tensor: did you intend to use autograd.Variable?");
+  const char* package = Size_Type.tp_name;
+  PyErr_Format(PyExc_RuntimeError, "cannot call .data on a %sTensor: did you intend to use autograd.Variable?",
+               std::string(package, strchr(package, '.') + 1 - package).c_str());
   return nullptr;
 }
 

@@ -212,8 +212,8 @@ WRONG_GRADIENTS = {
     "too many": (lambda g: (g, g), RuntimeError, re.escape(
         "function WrongBackward returned an incorrect number of gradients (expected 1, got 2)")),
     "too few": (lambda g: (), RuntimeError, re.escape("(expected 1, got 0)")),
-    "no variable": (lambda g: 1.0, TypeError, re.escape("expected Variable or None (got float)")),
-    "tensor": (lambda g: g.data, TypeError, re.escape("expected Variable or None (got torchlite.DoubleTensor)")),
+    "no variable": (lambda g: 1.0, RuntimeError, re.escape("expected Variable or None (got float)")),
+    "tensor": (lambda g: g.data, RuntimeError, re.escape("expected Variable or None (got torchlite.DoubleTensor)")),
 }
 
 

@@ -157,9 +157,9 @@ def test_grad_takes_a_variable_or_none(make, name):
 
 
 BAD_GRADS = {
-    "array": (lambda v: np.ones(2), TypeError, r"expected Variable or None \(got numpy.ndarray\)"),
-    "tensor": (lambda v: v.data, TypeError, r"expected Variable or None \(got .*DoubleTensor\)"),
-    "number": (lambda v: 1.0, TypeError, r"expected Variable or None \(got float\)"),
+    "array": (lambda v: np.ones(2), RuntimeError, r"expected Variable or None \(got numpy.ndarray\)"),
+    "tensor": (lambda v: v.data, RuntimeError, r"expected Variable or None \(got .*DoubleTensor\)"),
+    "number": (lambda v: 1.0, RuntimeError, r"expected Variable or None \(got float\)"),
     "itself": (lambda v: v, RuntimeError, "can't assign Variable as its own grad"),
     "type": (lambda v: constant([1.0, 1.0], np.float32), RuntimeError,
              "assigned grad has data of a different type: expected .*DoubleTensor, but got .*FloatTensor"),

@@ -90,9 +90,9 @@ BAD = {
     ),
     "too many": (lambda ctx, g: (g, g), 1, RuntimeError, r"expected 1, got 2"),
     "empty tuple": (lambda ctx, g: (), 1, RuntimeError, r"expected 1, got 0"),
-    "array": (lambda ctx, g: array(g), 1, TypeError, r"expected Variable or None \(got numpy.ndarray\).*BadBackward"),
-    "tensor": (lambda ctx, g: g.data, 1, TypeError, r"expected Variable or None \(got torchlite.DoubleTensor\)"),
-    "number": (lambda ctx, g: 1.0, 1, TypeError, r"expected Variable or None \(got float\)"),
+    "array": (lambda ctx, g: array(g), 1, RuntimeError, r"expected Variable or None \(got numpy.*BadBackward"),
+    "tensor": (lambda ctx, g: g.data, 1, RuntimeError, r"expected Variable or None \(got torchlite.DoubleTensor\)"),
+    "number": (lambda ctx, g: 1.0, 1, RuntimeError, r"expected Variable or None \(got float\)"),
     "size": (
         lambda ctx, g: Variable(np.ones(3)),
         1,

@@ -134,3 +134,18 @@ def test_names_that_are_loaded_when_used_are_listed():
     assert {"zeros", "nn", "optim", "equal", "exp", "FloatTensor", "manual_seed"} <= set(dir(torchlite))
     assert set(torchlite.jit.__all__) | {"passes"} <= set(dir(torchlite.jit))
     assert {"data", "hooks", "trainer"} <= set(dir(torchlite.utils))
+
+
+def test_sparse_classes_on_a_device_exist_without_one():
+    cls = torchlite.cuda.sparse.DoubleTensor
+    assert cls.is_sparse and cls.is_cuda and cls.__module__ == "torchlite.cuda.sparse"
+    with pytest.raises(AttributeError, match="'torchlite.cuda' has no attribute 'nonesuch'"):
+        torchlite.cuda.nonesuch  # noqa: B018
+
+
+def test_safe_call_passes_arguments_results_and_exceptions_on():
+    assert torchlite._C._safe_call(dict, [(1, 2)], a=3) == {1: 2, "a": 3}
+    with pytest.raises(ZeroDivisionError):
+        torchlite._C._safe_call(divmod, 1, 0)
+    with pytest.raises(TypeError, match="_safe_call: argument 'function' is missing"):
+        torchlite._C._safe_call()

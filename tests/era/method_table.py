@@ -283,7 +283,9 @@ def operators() -> list[Entry]:
     entries += binary("__truediv__", real, positive) + with_number("__truediv__", 3.14)
     for name in ("__radd__", "__rsub__", "__rmul__"):
         entries += with_number(name, 3.14) + with_number(name, 2)
-    entries += with_number("__rtruediv__", 3.14, positive)
+    entries += binary("__div__", real, positive)
+    for name in ("__rtruediv__", "__rdiv__"):
+        entries += with_number(name, 3.14, positive)
     entries += binary("__pow__", positive, real) + with_number("__pow__", 3.14, positive)
     entries += with_number("__mod__", 1.5)
     entries += method("__neg__", real(2, 3, 4)) + method("__matmul__", real(2, 3), real(3, 2))

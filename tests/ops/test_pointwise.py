@@ -264,3 +264,14 @@ def test_arrays_and_numpy_scalars_are_operands():
         assert isinstance(z, Variable)
         assert z.data.numpy().tolist() == [3, 8]
     assert (np.float64(2) * v).data.numpy().tolist() == [2, 4]
+
+
+@pytest.mark.parametrize("name", ["bitwise_and", "bitwise_or", "bitwise_xor", "lshift", "rshift"])
+@pytest.mark.parametrize("left, right", [([1.0], [1.0]), ([1.0], 1)], ids=["tensors", "number"])
+def test_fractions_have_no_bits(name, left, right):
+    t = torchlite.DoubleTensor(left)
+    other = torchlite.DoubleTensor(right) if isinstance(right, list) else right
+    for call in (getattr(t, name), getattr(t, name + "_")):
+        with pytest.raises(RuntimeError, match=f"{name}.*: logical operations are supported on ByteTensors only"):
+            call(other)
+    assert t.tolist() == left

@@ -255,7 +255,7 @@ def test_bad_keys_are_refused_for_reading_and_writing(key, error, message, kind)
 @pytest.mark.parametrize("t, value, error", [
     (FloatTensor(3), [1, 2], ValueError), (FloatTensor(3), FloatTensor(2), RuntimeError),
     (LongTensor(3), 1.5, TypeError),
-    (FloatTensor(3), "a", ValueError), (FloatTensor(3), None, TypeError), (ByteTensor(3), -1, OverflowError),
+    (FloatTensor(3), "a", TypeError), (FloatTensor(3), None, TypeError), (ByteTensor(3), -1, OverflowError),
     (LongTensor(3), float("nan"), TypeError), (LongTensor(3), float("inf"), OverflowError),
     (FloatTensor(3), 1j, TypeError),
 ])
@@ -347,3 +347,11 @@ def test_random_keys_mean_what_they_mean_to_numpy(seed):
         t._advanced_index_add(key, source)
         np.add.at(a, as_numpy, 1)
         np.testing.assert_array_equal(t.numpy(), a, err_msg=repr(key))
+
+
+@pytest.mark.parametrize("value", ["text", b"bytes", None])
+def test_what_is_no_number_is_not_assigned(value):
+    t = DoubleTensor([1, 2])
+    with pytest.raises(TypeError, match="__setitem__: expected a number, .*, but got (str|bytes|None)"):
+        t[0] = value
+    assert t.tolist() == [1, 2]

@@ -305,6 +305,10 @@ class Variable(_C._VariableBase):
         """``resize(other.size())``"""
         return self.resize(other.size())
 
+    # The names that programs which also ran under Python 2 give to division.
+    __div__ = _C._VariableBase.__truediv__
+    __rdiv__ = _C._VariableBase.__rtruediv__
+
     masked_copy = tensor.masked_copy
     masked_copy_ = tensor.masked_copy_
 

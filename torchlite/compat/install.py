@@ -115,7 +115,7 @@ def install_as_torch() -> None:
     torchlite._C._set_package_name(THEIRS)
     sparse = sys.modules.get(OURS + ".sparse")
     for cls in sparse.tensor.CLASSES.values() if sparse else ():
-        cls.__module__ = THEIRS + ".sparse"
+        cls.__module__ = THEIRS + cls.__module__[len(OURS):]
     sys.meta_path.insert(0, _Finder())  # type: ignore[arg-type]
     # What lies deeper is found when it is asked for, unless another package has taken the place of its parent by then.
     for name, module in list(sys.modules.items()):

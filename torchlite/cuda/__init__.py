@@ -6,6 +6,9 @@ its functions, on its current device and stream.
 
 from __future__ import annotations
 
+import importlib
+from typing import Any
+
 from torchlite import _C
 from torchlite.cuda import _library
 from torchlite.cuda._random import (
@@ -49,6 +52,12 @@ __all__ = [
     "from_cupy", "get_rng_state", "initial_seed", "is_available", "manual_seed", "manual_seed_all", "memory_allocated",
     "memory_cached", "seed", "seed_all", "set_device", "set_rng_state", "stream", "synchronize",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("comm", "sparse"):
+        return importlib.import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def _connect() -> None:

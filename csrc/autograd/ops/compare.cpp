@@ -69,6 +69,11 @@ Outputs compare_forward(Call& c) {
 template <OpName Name>
 Outputs bitwise_forward(Call& c) {
   static NumpyFunction f(Name.text);
+  for (int i : {0, 1}) {
+    PyObject* o = c.args[i];
+    if (is_tensor(o) ? is_floating(as_tensor(o)->dtype) : PyFloat_Check(o))
+      types::refuse_fractions(c.name(), i ? "other" : "self", type_name(o));
+  }
   return apply_binary(c.name(), f, c.args[0], c.args[1], c.out);
 }
 
@@ -204,17 +209,17 @@ std::span<const Row> compare_rows() {
        .flags = kCompare | kInPlace},
       {.signature = "bitwise_and(Tensor|Scalar self, Tensor|Scalar other)",
        .doc = "self & other on integer tensors.",
-       .types = types::binary,
+       .types = types::integers,
        .forward = bitwise_forward<"bitwise_and">,
        .flags = kInPlace},
       {.signature = "bitwise_or(Tensor|Scalar self, Tensor|Scalar other)",
        .doc = "self | other on integer tensors.",
-       .types = types::binary,
+       .types = types::integers,
        .forward = bitwise_forward<"bitwise_or">,
        .flags = kInPlace},
       {.signature = "bitwise_xor(Tensor|Scalar self, Tensor|Scalar other)",
        .doc = "self ^ other on integer tensors.",
-       .types = types::binary,
+       .types = types::integers,
        .forward = bitwise_forward<"bitwise_xor">,
        .flags = kInPlace},
       {.signature = "bitwise_not(Tensor self)",
@@ -224,12 +229,12 @@ std::span<const Row> compare_rows() {
        .flags = kInPlace},
       {.signature = "lshift(Tensor|Scalar self, Tensor|Scalar other)",
        .doc = "self << other on integer tensors.",
-       .types = types::binary,
+       .types = types::integers,
        .forward = bitwise_forward<"left_shift">,
        .flags = kInPlace},
       {.signature = "rshift(Tensor|Scalar self, Tensor|Scalar other)",
        .doc = "self >> other on integer tensors.",
-       .types = types::binary,
+       .types = types::integers,
        .forward = bitwise_forward<"right_shift">,
        .flags = kInPlace},
       {.signature = "where(Tensor condition, Tensor|Scalar a, Tensor|Scalar b)",

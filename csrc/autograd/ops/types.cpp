@@ -243,6 +243,21 @@ TypeInfos copy(TypeCall& c) {
   return {self};
 }
 
+void refuse_fractions(const char* name, const char* argument, const char* type) {
+  runtime_error("%s: logical operations are supported on ByteTensors only, and on other integers, but %s is a %s", name,
+                argument, type);
+}
+
+TypeInfos integers(TypeCall& c) {
+  for (int i : {0, 1}) {
+    bool tensor = c.is_tensor(i);
+    if (tensor ? is_floating(c.type(i).dtype) : PyFloat_Check(c.constant(i)))
+      refuse_fractions(c.name(), i ? "other" : "self",
+                       tensor ? (std::string(info(c.type(i).dtype).name) + "Tensor").c_str() : "float");
+  }
+  return binary(c);
+}
+
 TypeInfos byte_only(TypeCall& c) {
   if (c.type(0).dtype != DType::Byte)
     runtime_error("%s: logical operations are supported on ByteTensors only, but got %sTensor", c.name(),

@@ -91,6 +91,8 @@ TypeInfos clamp(TypeCall& c);
 TypeInfos cast(TypeCall& c);
 TypeInfos to_device(TypeCall& c);
 TypeInfos copy(TypeCall& c);
+[[noreturn]] void refuse_fractions(const char* name, const char* argument, const char* type);
+TypeInfos integers(TypeCall& c);   // (a, b) without fractions: bitwise_and, lshift
 TypeInfos byte_only(TypeCall& c);  // bitwise_not
 
 // ---- reductions and products (types_reduce.cpp) -------------------------------------------------------------------

@@ -222,6 +222,8 @@ class Variable(_C._VariableBase):
     def __rtruediv__(self, other):
         return DivConstant.apply(other, self)
 
+    __rdiv__ = __rtruediv__
+
     def __rpow__(self, other):
         return PowConstant.apply(other, self)
 
