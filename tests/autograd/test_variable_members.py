@@ -257,3 +257,9 @@ def test_functions_with_coefficients_take_them_in_front_of_what_they_multiply(na
                                 (0.5, t, 2, a, b): method(0.5, 2, a, b)}.items():
         assert values(function(*arguments)) == values(expected)
         assert values(getattr(torchlite, name)(*arguments)) == values(expected)
+
+
+@pytest.mark.parametrize("other", [3, "text", None, [2, 3]])
+def test_resize_as_names_what_is_no_tensor(other):
+    with pytest.raises(TypeError, match=f"resize_as: 'other' must be a Variable .*, but is {type(other).__name__}"):
+        Variable(torchlite.DoubleTensor([1, 2])).resize_as(other)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from .. import _C, tensor
+from .._arrays import require_tensor
 from .._copying import filled_slots
 from ..utils.hooks import RemovableHandle
 
@@ -302,7 +303,8 @@ class Variable(_C._VariableBase):
         return self.contiguous().view(size)
 
     def resize_as(self, other: Any) -> Variable:
-        """``resize(other.size())``"""
+        """``resize(other.size())``; TypeError if other is neither a Variable nor a tensor."""
+        require_tensor("resize_as", "other", _data_of(other), "a Variable or a tensor")
         return self.resize(other.size())
 
     # The names that programs which also ran under Python 2 give to division.
