@@ -301,6 +301,14 @@ def test_memory_of_graphs_is_their_own_and_goes_with_them():
     assert cuda.memory_allocated() == before
 
 
+def test_a_captured_function_is_checked_against_the_function(lib):
+    f = jit.trace(product, variable([1.0, 2.0]), variable([0.5, 0.25]), check=True, cuda_graph=True)
+    f(leaf([1.0, 2.0]), leaf([0.5, 0.25])).backward()
+    wrong = jit.compile(lambda x: x * np.random.uniform(), check=True, cuda_graph=True)
+    with pytest.raises(RuntimeError, match="jit check: result differs"):
+        wrong(variable([1.0]))
+
+
 def test_a_device_that_is_not_current_is_used():
     f = jit.compile(product, cuda_graph=True)
     for _ in range(2):

@@ -294,9 +294,12 @@ def compile(
 jit = compile
 
 
-def trace(fn: Callable, *args: Any, check: bool = False, optimize: bool = True, locations: bool = False) -> Any:
+def trace(
+    fn: Callable, *args: Any, check: bool = False, optimize: bool = True, locations: bool = False,
+    cuda_graph: bool = False,
+) -> Any:
     """:func:`compile`; with example arguments ``args`` the trace for their kind is made at once."""
-    compiled = Compiled(fn, check, optimize, locations)
+    compiled = Compiled(fn, check, optimize, locations, cuda_graph)
     if args:
         compiled.lambda_for(*args)
     return compiled
