@@ -7,7 +7,7 @@ import pytest
 from devices import leaf, tensor, values, variable
 
 import torchlite
-from torchlite import Variable, autograd, cuda, nn, optim
+from torchlite import Variable, autograd, cuda, jit, nn, optim
 from torchlite.cuda import comm
 from torchlite.nn.parallel import data_parallel, gather, parallel_apply, replicate, scatter
 
@@ -238,3 +238,25 @@ def test_the_functions_have_the_eras_names():
     a, b = Broadcast.apply((0, 1), x)
     (a.sum() + (b * 3).sum().cuda(0)).backward()
     assert values(x.grad).tolist() == [4, 4]
+
+
+def test_a_parallel_module_is_traced_with_its_moves(lib):
+    torchlite.manual_seed(0)
+    model = nn.DataParallel(nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 3)).double())
+    step = jit.compile_step(lambda x: (model(x) ** 2).sum(), None, optim.SGD(model.parameters(), 0.01))
+    torchlite.manual_seed(0)
+    reference = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 3)).double().cuda()
+    expected = jit.compile_step(lambda x: (reference(x) ** 2).sum(), None, optim.SGD(reference.parameters(), 0.01))
+    assert {r.type.device for let in jit.compile(model).lambda_for(variable(X)).lets for r in let.results} == {0, 1}
+    for _ in range(3):
+        np.testing.assert_allclose(values(step(variable(X))), values(expected(variable(X))), rtol=1e-10)
+    lib.reset()
+    step(variable(X[:, ::-1].copy(), 0))
+    assert lib.to_host == 0
+
+
+def test_a_parallel_step_is_no_cuda_graph():
+    model = nn.DataParallel(nn.Linear(4, 3).double())
+    step = jit.compile_step(lambda x: (model(x) ** 2).sum(), None, optim.SGD(model.parameters(), 0.1), cuda_graph=True)
+    with pytest.raises(RuntimeError, match="a CUDA graph cannot hold this function: ToDevice leads to another place"):
+        step(variable(X))
