@@ -190,3 +190,14 @@ def test_in_place_view_is_refused_like_any_write():
         tensor(3, 1).transpose_(0)
     with pytest.raises(RuntimeError, match="dimension out of range"):
         tensor(3, 1).transpose_(0, 5)
+
+
+@pytest.mark.parametrize("value", [
+    lambda t: t, lambda t: t.long(), lambda t: np.ones((2, 3), int), lambda t: np.array(1.5),
+], ids=["tensor", "integers", "array", "0-d array"])  # fmt: skip
+@pytest.mark.parametrize("call", [lambda t, v: t.cumsum(v), lambda t, v: t.narrow(0, v, 1), lambda t, v: t.all(0, v)],
+                         ids=["cumsum", "narrow", "all"])  # fmt: skip
+def test_what_holds_no_int_is_named_where_one_is_expected(call, value):
+    t = torchlite.DoubleTensor([[1, 2, 3], [4, 5, 6]])
+    with pytest.raises(TypeError, match="^(cumsum|narrow|all)"):
+        call(t, value(t))

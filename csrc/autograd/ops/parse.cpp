@@ -45,6 +45,16 @@ std::string name_of(PyObject* o) { return is_tensor(o) ? class_name(Py_TYPE(o)) 
              op.name.c_str(), got.c_str(), op.row->signature, why.c_str());
 }
 
+// Whether an object stands for one int. Tensors and arrays have the slot whatever they hold.
+bool is_int(PyObject* o) {
+  if (!PyIndex_Check(o)) return false;
+  const Tensor* t = is_tensor(o) ? as_tensor(o) : is_variable(o) ? as_variable(o)->data.get() : nullptr;
+  if (t) return t->numel == 1 && !is_floating(t->dtype);
+  if (!PyArray_Check(o)) return true;
+  auto* array = reinterpret_cast<PyArrayObject*>(o);
+  return PyArray_NDIM(array) == 0 && PyArray_ISINTEGER(array);
+}
+
 // Argument of parameter `p`, borrowed or kept alive by `owned`.
 PyObject* convert(const Param& p, PyObject* a, PyRef<>& owned) {
   if (a == Py_None && p.optional) return a;
@@ -78,23 +88,22 @@ PyObject* convert(const Param& p, PyObject* a, PyRef<>& owned) {
       return owned.get();
     case Kind::Int:
       if (PyLong_CheckExact(a)) return a;
-      if (!PyIndex_Check(a)) bad_kind(p, "an int", a);
+      if (!is_int(a)) bad_kind(p, "an int", a);
       owned = check(PyNumber_Index(a));
       return owned.get();
     case Kind::Ints:
-      if (!PyIndex_Check(a) && !PyTuple_Check(a) && !PyList_Check(a)) bad_kind(p, "an int or a sequence of ints", a);
-      if (!PyIndex_Check(a)) {
+      if (!is_int(a) && !PyTuple_Check(a) && !PyList_Check(a)) bad_kind(p, "an int or a sequence of ints", a);
+      if (!is_int(a)) {
         owned = check(PySequence_Tuple(a));
         for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(owned.get()); ++k)
-          if (PyObject* item = PyTuple_GET_ITEM(owned.get(), k); !PyIndex_Check(item))
-            bad_element(p, k, "an int", item);
+          if (PyObject* item = PyTuple_GET_ITEM(owned.get(), k); !is_int(item)) bad_element(p, k, "an int", item);
         a = owned.get();
       }
       owned = int_tuple(parse_dims(a));
       return owned.get();
     case Kind::Bool:
       if (PyBool_Check(a)) return a;
-      if (!PyIndex_Check(a) && !PyArray_IsScalar(a, Bool)) bad_kind(p, "a bool", a);
+      if (!is_int(a) && !PyArray_IsScalar(a, Bool)) bad_kind(p, "a bool", a);
       return check(PyObject_IsTrue(a)) ? Py_True : Py_False;
     case Kind::Str:
       if (!PyUnicode_Check(a)) bad_kind(p, "a str", a);
