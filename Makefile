@@ -12,7 +12,7 @@ STRICT = -X dev -W error
 
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: help build test demo lint format bench bench-peers asan debug nomem test-all clean
+.PHONY: help build test contract demo lint format bench bench-peers asan debug nomem test-all clean
 .DEFAULT_GOAL := help
 
 help:
@@ -42,6 +42,15 @@ test: build
 ## make demo      trains a word language model on Python's own manual and writes a sample
 demo: $(VENV)/.examples build
 	PYTHONPATH=$(ROOT) $(BIN)/python examples/word_language_model/main.py $(ARGS)
+
+$(VENV)-cupy/.contract: pyproject.toml tools/requirements.py
+	tools/make_venv.sh $(VENV)-cupy "$(PYTHON)" test cuda13
+	$(VENV)-cupy/bin/python -m pip install -q "nvidia-cuda-nvrtc==13.*"  # compiles the kernels without a device
+	@touch $@
+
+## make contract  what the package uses of CuPy held against the real one, which needs no device
+contract: build $(VENV)-cupy/.contract
+	PYTHONPATH=$(ROOT) $(VENV)-cupy/bin/python -m pytest tests/cuda_standin/test_contract.py $(ARGS)
 
 ## make lint      clang-format, ruff, mypy and the C-API linter
 lint: $(VENV)/.lint build

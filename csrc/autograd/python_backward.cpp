@@ -6,6 +6,7 @@
 #include "autograd/functions/basic_ops.h"
 #include "autograd/observer.h"
 #include "autograd/python_function.h"
+#include "tensor/cuda.h"
 #include "utils/numpy_api.h"
 
 namespace torchlite {
@@ -19,9 +20,7 @@ PyRef<Tensor> zeros_for(const PyFunction* self, size_t i) {
   return new_zeros(spec.dtype, spec.sizes(), spec.device);
 }
 
-std::string where(const Tensor* t) {
-  return t->device() == kCPU ? "the host" : "CUDA device " + std::to_string(t->device());
-}
+std::string where(Device device) { return device == kCPU ? "the host" : "CUDA " + place_name(device); }
 
 // Throws unless `grad` has the type, device and size of argument `i`.
 void check_gradient(const PyFunction* self, size_t i, const Tensor* grad) {
@@ -41,9 +40,8 @@ void check_gradient(const PyFunction* self, size_t i, const Tensor* grad) {
         TensorTypes[static_cast<int>(spec.dtype)].tp_name, info(spec.dtype).numpy_name);
   if (spec.device != grad->device())
     runtime_error(
-        "function %.100s returned a gradient on %s at position %zu, but the corresponding forward input is on "
-        "another device",
-        node_name(self), where(grad).c_str(), i + 1);
+        "function %.100s returned a gradient on %s at position %zu, but the corresponding forward input is on %s",
+        node_name(self), where(grad->device()).c_str(), i + 1, where(spec.device).c_str());
 }
 
 // What backward returned as a tuple: a single value stands for a tuple of one, a list for a tuple.

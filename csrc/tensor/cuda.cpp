@@ -27,9 +27,10 @@ DeviceScope::~DeviceScope() {
   }
 }
 
+std::string place_name(Device device) { return device == kCPU ? "the host" : "device " + std::to_string(device); }
+
 std::string place_of(DType dtype, Device device) {
-  std::string place = device == kCPU ? "the host" : "device " + std::to_string(device);
-  return class_name(&TensorTypes[class_index(dtype, device)]) + " on " + place;
+  return class_name(&TensorTypes[class_index(dtype, device)]) + " on " + place_name(device);
 }
 
 }  // namespace torchlite

@@ -79,7 +79,8 @@ class DeviceScope {
   Device former_ = kCPU;
 };
 
-// "torchlite.cuda.FloatTensor on device 1", for messages.
+// For messages: "device 1" or "the host", and "torchlite.cuda.FloatTensor on device 1".
+std::string place_name(Device device);
 std::string place_of(DType dtype, Device device);
 
 }  // namespace torchlite

@@ -52,6 +52,12 @@ void refuse_index_item(size_t position, PyObject* item) {
       position, type_name(item));
 }
 
+void require_index_place(const Tensor* index, Device device) {
+  if (index->device() != device)
+    type_error("a tensor on %s is indexed with a %s: both must lie in one place", place_name(device).c_str(),
+               place_of(index->dtype, index->device()).c_str());
+}
+
 namespace {
 
 // An index tensor on a device as CuPy's array.
@@ -73,10 +79,7 @@ PyRef<> index_array(PyObject* item, size_t position, Device device) {
   if (is_tensor(item)) {
     Tensor* t = as_tensor(item);
     if (is_floating(t->dtype)) refuse_index_item(position, item);
-    if (t->device() != device)
-      type_error("a tensor on %s is indexed with a %s: both must lie in one place",
-                 device == kCPU ? "the host" : ("device " + std::to_string(device)).c_str(),
-                 place_of(t->dtype, t->device()).c_str());
+    require_index_place(t, device);
     if (device != kCPU) return cuda_index_array(t);
     PyRef<> array = PyRef<>::borrow(numpy_view(t));
     if (t->dtype != DType::Byte) return array;

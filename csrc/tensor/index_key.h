@@ -20,6 +20,8 @@ bool is_advanced_key(PyObject* key, int ndim);
 
 // TypeError for an item that no key can hold.
 [[noreturn]] void refuse_index_item(size_t position, PyObject* item);
+// TypeError unless an index tensor lies on the device of what it indexes.
+void require_index_place(const Tensor* index, Device device);
 // The item as NumPy indexes with it: a mask (a ByteTensor too) as bool, other integers as they are, a sequence as
 // int64. TypeError for the rest.
 // For a tensor on a device: as CuPy does; an index tensor has to lie there too.

@@ -356,7 +356,7 @@ PyObject* tensor_set(PyObject* o, PyObject* args) {
     if (is_tensor(source)) {
       Tensor* s = as_tensor(source);
       if (s->dtype != t->dtype || (s->device() == kCPU) != (t->device() == kCPU) || PyTuple_GET_SIZE(args) > 1)
-        type_error("set_: expected one %sTensor, but got %.100s", info(t->dtype).name, type_name(source));
+        type_error("set_: expected one %.100s, but got %.100s", type_name(o), type_name(source));
       repoint(t, s->storage.copy(), s->sizes(), s->strides(), s->offset);
       return new_ref(o);
     }

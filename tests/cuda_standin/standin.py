@@ -8,6 +8,7 @@ It is stricter than CuPy where that finds faults:
 - Each stream has a clock of what it comes after. Reading what another stream has written, or writing what it has read
   or written, without an event in between raises ``Race``.
 - Every call is noted with the device and the stream that were current.
+- A solver that fails says so only under ``cupyx.errstate(linalg="raise")``; else its result is zeros.
 - While a stream is captured, calls are recorded and do nothing: what they write holds no results before a launch.
   Transfers, waiting, other streams and events from outside are refused meanwhile. A launch refuses memory that has gone
   back to a pool that others draw from.
@@ -307,6 +308,7 @@ class Library:
         self.blocks: weakref.WeakValueDictionary[int, Memory] = weakref.WeakValueDictionary()
         self.used = [0] * devices
         self.streams: weakref.WeakSet[Stream] = weakref.WeakSet()
+        self.solvers_raise = False  # as cupyx.errstate says
         self.names: set[str] = set()  # of the module's functions and array methods that were used
         self.ndarray = type("ndarray", (ndarray,), {"library": self})
         self.null = [self._null(d) for d in range(devices)]
@@ -577,9 +579,19 @@ def make(devices: int = 2) -> types.ModuleType:
     stride_tricks = types.SimpleNamespace(
         as_strided=lambda x, shape=None, strides=None: library.method(
             "as_strided", np.lib.stride_tricks.as_strided, x, shape, strides))
-    # Linear algebra looks at results before it goes on, as CuPy's does.
+    def solver(f: Any) -> Any:
+        def solve(*args: Any, **kwargs: Any) -> Any:
+            try:
+                return f(*args, **kwargs)
+            except np.linalg.LinAlgError:
+                if library.solvers_raise:
+                    raise
+                return np.zeros_like(args[-1])
+
+        return solve
+
     linalg = types.SimpleNamespace(**{
-        name: lambda *a, f=f, name=name, **k: library.method("linalg." + name, f, *a, **k)
+        name: lambda *a, f=f, name=name, **k: library.method("linalg." + name, solver(f), *a, **k)
         for name, f in vars(np.linalg).items() if callable(f) and not isinstance(f, type)
     }, LinAlgError=np.linalg.LinAlgError)
     module.__dict__.update(
@@ -594,19 +606,37 @@ def make(devices: int = 2) -> types.ModuleType:
     return module
 
 
+def make_cupyx(library: Library) -> types.ModuleType:
+    """A module that stands for ``cupyx``."""
+    module = types.ModuleType("cupyx")
+
+    @contextlib.contextmanager
+    def errstate(*, linalg: str) -> Any:
+        former, library.solvers_raise = library.solvers_raise, {"raise": True, "ignore": False}[linalg]
+        try:
+            yield
+        finally:
+            library.solvers_raise = former
+
+    module.errstate = errstate  # type: ignore[attr-defined]
+    return module
+
+
 @contextlib.contextmanager
 def installed(devices: int = 2) -> Any:
-    """The stand-in as ``cupy``, and torchlite connected to it; yields its library."""
+    """The stand-in as ``cupy`` and ``cupyx``, and torchlite connected to it; yields its library."""
     from torchlite.cuda import _library
 
-    former = sys.modules.get("cupy")
+    former = {name: sys.modules.get(name) for name in ("cupy", "cupyx")}
     module = sys.modules["cupy"] = make(devices)
+    sys.modules["cupyx"] = make_cupyx(module.library)  # type: ignore[attr-defined]
     try:
         _library.connect()
         yield module.library  # type: ignore[attr-defined]
     finally:
         _library.disconnect()
-        if former is None:
-            del sys.modules["cupy"]
-        else:
-            sys.modules["cupy"] = former
+        for name, was in former.items():
+            if was is None:
+                del sys.modules[name]
+            else:
+                sys.modules[name] = was

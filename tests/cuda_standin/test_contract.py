@@ -59,8 +59,6 @@ def uses():
 
 
 USES = uses()
-# Linear algebra of which CuPy has less than NumPy; these operations are for the host.
-ON_HOST_ONLY = {"linalg.eig", "linalg.eigvals"}
 
 
 def resolve(name):
@@ -70,12 +68,12 @@ def resolve(name):
     return value
 
 
-@pytest.mark.parametrize("name", sorted(set(USES) - OPTIONAL - ON_HOST_ONLY))
+@pytest.mark.parametrize("name", sorted(set(USES) - OPTIONAL))
 def test_the_name_exists(name):
     resolve(name)
 
 
-@pytest.mark.parametrize("name", sorted(n for n, keywords in USES.items() if keywords and n not in ON_HOST_ONLY))
+@pytest.mark.parametrize("name", sorted(n for n, keywords in USES.items() if keywords))
 def test_the_function_takes_the_keywords(name):
     function = resolve(name)
     try:
@@ -100,6 +98,33 @@ METHODS = {
 def test_arrays_have_the_method(name):
     method = getattr(cupy.ndarray, name)
     assert [k for k in METHODS[name] if not re.search(rf"\b{k}\b", method.__doc__ or "")] == []
+
+
+def method_calls():
+    """(name, keyword) of the calls, with keywords, of what arrays of NumPy have as methods."""
+    found = set()
+    for path in SOURCES:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
+                continue
+            names = chain(node.func) or [None]
+            if names[0] not in {*MODULES, "np", "numpy", "torchlite"} and hasattr(np.ndarray, node.func.attr):
+                found.update((node.func.attr, k.arg) for k in node.keywords if k.arg)
+    return sorted(found)
+
+
+@pytest.mark.parametrize(("name", "keyword"), method_calls())
+def test_a_method_of_arrays_takes_the_keyword(name, keyword):
+    assert re.search(rf"\b{keyword}\b", getattr(cupy.ndarray, name).__doc__ or "")
+
+
+def test_solvers_report_only_where_they_are_asked_to():
+    import cupyx
+
+    assert cupyx.geterr()["linalg"] == "ignore"
+    with cupyx.errstate(linalg="raise"):
+        assert cupyx.geterr()["linalg"] == "raise"
+    assert cupyx.geterr()["linalg"] == "ignore"
 
 
 ATTRIBUTES = ["data", "shape", "strides", "dtype", "device", "flags", "nbytes", "ndim", "size", "T"]

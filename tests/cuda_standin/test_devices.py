@@ -131,6 +131,16 @@ def test_an_index_of_another_place_is_an_error_that_names_both():
         tensor(A)[tensor(np.array([0]), 1)]
 
 
+@pytest.mark.parametrize("index", [torchlite.LongTensor([0]), torchlite.ByteTensor([1, 0])], ids=["index", "mask"])
+def test_an_index_of_a_variable_is_not_moved(index, lib):
+    v = variable(A)
+    lib.reset()
+    for key in (index, Variable(index), (Variable(index),)):
+        with pytest.raises(TypeError, match=r"on device 0 is indexed with a torchlite.\w+Tensor on the host"):
+            v[key]
+    assert lib.to_device == 0
+
+
 @pytest.mark.parametrize("make", [tensor, variable])
 def test_sequences_and_arrays_of_the_host_can_be_assigned(make):
     t = make(A)
@@ -225,7 +235,8 @@ MIXTURES = {
 @pytest.mark.parametrize("where", MIXTURES)
 @pytest.mark.parametrize("operation", [
     lambda a, b: a + b, lambda a, b: b * a, lambda a, b: a.add_(b), lambda a, b: torchlite.cat([a, b]),
-    lambda a, b: a.mm(b.t()), lambda a, b: torchlite.max(a, b),
+    lambda a, b: a.mm(b.t()), lambda a, b: torchlite.max(a, b), lambda a, b: torchlite.gesv(a, b.t().mm(b)),
+    lambda a, b: torchlite.cross(a.expand(3, 2, 3), b.expand(3, 2, 3)),
 ])
 def test_operands_in_two_places_are_an_error_that_names_both(operation, where, lib):
     make, error, name = MIXTURES[where]
@@ -238,7 +249,24 @@ def test_operands_in_two_places_are_an_error_that_names_both(operation, where, l
         assert values(a).tolist() == A.tolist()
 
 
-def test_numbers_and_one_element_arrays_of_the_host_are_no_exception():
+@pytest.mark.parametrize("kind", [np.float32, np.float64, np.int64, np.bool_])
+def test_a_scalar_of_numpy_is_a_number(kind, lib):
+    number = kind(1)
+    for wrap in (lambda t: t, Variable):
+        host, device = wrap(torchlite.from_numpy(A.copy())), wrap(tensor(A))
+        lib.reset()
+        for operation in (
+            lambda x: number * x, lambda x: x / number, lambda x: x.add(number), lambda x: torchlite.add(x, number),
+            lambda x: x < number, lambda x: (x + 0).add_(number),
+        ):
+            got, expected = operation(device), operation(host)
+            assert (lib.to_host, lib.to_device, lib.synchronizations) == (0, 0, 0)
+            expected = expected.data if wrap is Variable else expected
+            assert (values(got).dtype, values(got).tolist()) == (expected.dtype, expected.tolist())
+            lib.reset()
+
+
+def test_one_element_arrays_of_the_host_are_no_numbers():
     assert values(tensor(A) * 2).tolist() == (A * 2).tolist()
     with pytest.raises(TypeError, match="all tensors must be in one place"):
         tensor(A) * torchlite.FloatTensor([2])
@@ -296,6 +324,6 @@ class Moves(Function):
 
 def test_a_gradient_of_a_function_has_to_lie_where_its_input_lies():
     x = leaf([1.0])
-    with pytest.raises(RuntimeError, match="on CUDA device 1 at position 1, but the corresponding forward input is on"):
+    with pytest.raises(RuntimeError, match="on CUDA device 1 at position 1, but .* input is on CUDA device 0"):
         Moves.apply(x).backward()
     assert x.grad is None

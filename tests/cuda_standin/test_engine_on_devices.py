@@ -147,6 +147,16 @@ def test_backward_comes_after_the_forward_of_another_stream():
     assert x.grad is not None
 
 
+def test_the_seed_that_backward_makes_reads_nothing_of_another_stream():
+    for _ in range(3):
+        x, side = leaf([1.0, 2.0]), cuda.Stream()
+        side.wait_stream(cuda.current_stream())
+        with cuda.stream(side):
+            loss = (x * 3).exp().sum()
+        loss.backward()
+        assert values(x.grad).tolist() == pytest.approx([3 * np.exp(3), 3 * np.exp(6)])
+
+
 def test_backward_on_a_stream_comes_after_the_forward_on_the_default_one():
     x = leaf([1.0, 2.0])
     y = (x.exp() * x).sum()

@@ -4,7 +4,7 @@ import sys
 
 import numpy as np
 import pytest
-from devices import tensor, values
+from devices import leaf, tensor, values
 
 import torchlite
 from torchlite import Variable, cuda
@@ -84,6 +84,15 @@ def test_the_array_interface_has_version_3_and_a_stream():
         assert t.t().__cuda_array_interface__["strides"] == (8, 24)
         assert t.__cuda_array_interface__["stream"] == side.cuda_stream
     assert Variable(t).__cuda_array_interface__["data"] == d["data"]
+
+
+def test_a_variable_that_requires_grad_is_not_exported():
+    v = leaf([1.0, 2.0])
+    with pytest.raises(RuntimeError, match="can't convert a Variable that requires grad to an array: use its .data"):
+        v.__cuda_array_interface__  # noqa: B018
+    with pytest.raises(BufferError, match="requires grad"):
+        v.__dlpack__()
+    assert v.data.__cuda_array_interface__["shape"] == (2,)
 
 
 def test_memory_without_elements_has_the_address_0():

@@ -116,7 +116,7 @@ def _cholesky(a: Any) -> Any:
         return None
     if xp is numpy:  # It factors a NaN, which then reaches the end of the diagonal.
         nan = factor.size > 0 and math.isnan(factor.item(-1))
-    else:  # CuPy says it with NaN.
+    else:
         nan = xp.isnan(xp.diagonal(factor)).any()
     return None if nan else factor
 

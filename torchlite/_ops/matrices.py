@@ -51,6 +51,15 @@ def define_matrix_op(
         return given[0]
 
     def run(values: list[Any]) -> Any:
+        if type(values[first]) is numpy.ndarray:
+            return computed(values)
+        from cupyx import errstate  # type: ignore[import-not-found, import-untyped, unused-ignore]
+
+        # Without it CuPy does not ask the solver whether it has failed, since the host has to wait for the answer.
+        with errstate(linalg="raise"):
+            return computed(values)
+
+    def computed(values: list[Any]) -> Any:
         kind = values[first].dtype.char
         try:
             if kind in "fd":
@@ -249,7 +258,7 @@ def pivoted_cholesky(a: Any, tol: float) -> tuple[Any, Any]:
     a, low = a.copy(), xp.zeros_like(a)
     order, rest = xp.arange(n), xp.diagonal(a).copy()
     if tol < 0:
-        tol = float(n * xp.finfo(a.dtype).eps * rest.max(initial=0))
+        tol = float(n * xp.finfo(a.dtype).eps * rest.max()) if n else 0.0
     for k in range(n):
         p = k + int(rest[k:].argmax())
         if not float(rest[p]) > tol:

@@ -26,7 +26,8 @@ def seed(output: Variable, gradient: Any, volatile: bool) -> Variable | None:
             raise RuntimeError("grad can be implicitly created only for scalar outputs")
         if tracing:
             return _C._ops.fill(output.detach(), 1)
-        return Variable(data.clone().fill_(1), volatile=volatile)
+        # Not a copy: the loss may still be in the making on another stream of a device.
+        return Variable(data.new(data.size()).fill_(1), volatile=volatile)
     if isinstance(gradient, Variable):
         if gradient.volatile != volatile and not tracing:
             gradient = Variable(gradient.data, volatile=volatile)

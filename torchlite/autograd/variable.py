@@ -282,7 +282,14 @@ class Variable(_C._VariableBase):
 
     @property
     def __cuda_array_interface__(self) -> dict:
-        """The memory as CUDA libraries describe it; AttributeError for a Variable in host memory."""
+        """The memory as CUDA libraries describe it; AttributeError for a Variable in host memory.
+
+        Raises:
+            RuntimeError: the Variable requires grad.
+        """
+        if self.requires_grad and self.is_cuda:
+            raise RuntimeError(
+                "can't convert a Variable that requires grad to an array: use its .data (no gradient will flow)")
         return self.data.__cuda_array_interface__
 
     @property

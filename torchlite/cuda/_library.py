@@ -23,8 +23,8 @@ def load() -> Any:
         if e.name != "cupy":
             raise RuntimeError(f"torchlite.cuda: CuPy cannot be imported: {e}") from e
         raise RuntimeError(
-            "torchlite.cuda needs CuPy, which is not installed: pip install cupy-cuda13x for CUDA 13, or cupy-cuda12x "
-            "for CUDA 12"
+            "torchlite.cuda needs CuPy, which is not installed: install torchlite with the extra cuda13 (pip install "
+            "cupy-cuda13x) for CUDA 13, or cuda12 (cupy-cuda12x) for CUDA 12"
         ) from e
     except ImportError as e:
         raise RuntimeError(f"torchlite.cuda: CuPy cannot be imported: {e}") from e

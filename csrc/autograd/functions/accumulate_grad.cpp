@@ -1,4 +1,5 @@
 #include "autograd/functions/accumulate_grad.h"
+#include "tensor/cuda.h"
 #include "tensor/exports.h"
 
 #include "autograd/functions/basic_ops.h"
@@ -50,8 +51,8 @@ void require_matching(const Tensor* data, const Tensor* g, const char* what) {
     runtime_error("AccumulateGrad: the gradient has size %s, but %s has size %s", format_dims(g->sizes()).c_str(), what,
                   format_dims(data->sizes()).c_str());
   if (g->device() != data->device())
-    runtime_error("AccumulateGrad: the gradient is on device %d, but %s is on device %d", g->device(), what,
-                  data->device());
+    runtime_error("AccumulateGrad: the gradient is on %s, but %s is on %s", place_name(g->device()).c_str(), what,
+                  place_name(data->device()).c_str());
 }
 
 // The living leaf: one whose memory is being freed may still stand in `variable` (its finalizers run before it leaves).

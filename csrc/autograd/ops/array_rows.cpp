@@ -11,6 +11,7 @@
 // A forward of None says that the row's own serves devices as well: views, and what is made of copies and fills. A
 // backward is registered where the row's own has kernels in it; it is not asked while the gradient's graph is recorded,
 // since operations do that. Rows that are declared in Python compute with tensors and serve every place as they are.
+#include <type_traits>
 #include <vector>
 
 #include "autograd/ops/backcompat.h"
@@ -64,13 +65,18 @@ class Rows final : public ArrayRows {
   bool forward(Call& c, Outputs* out) override {
     const Op& op = c.op;
     Device device = first_device(c);
-    if (device == kCPU || op.index >= rows_.size()) return false;
+    if (device == kCPU) return false;
+    if (op.index >= rows_.size()) {  // declared in Python, for arrays of both libraries
+      with_types(c, require_one_place);
+      return false;
+    }
     ArrayRow& row = rows_[op.index];
     if (!row.known)
       raise(PyExc_NotImplementedError, "%s: not implemented for CUDA tensors: copy them to the host with cpu()",
             op.name.c_str());
     if (!row.forward) return false;
-    TypeInfos expected = result_types(c);
+    // Throws where the arguments do not fit or lie in several places.
+    TypeInfos expected = with_types(c, infer_types);
     DeviceScope scope(device);
     PyRef<> held[kMaxParams];
     PyObject* args[kMaxParams];
@@ -165,8 +171,9 @@ class Rows final : public ArrayRows {
     return true;
   }
 
-  // By the row's rule, which throws where the arguments do not fit or lie in several places.
-  static TypeInfos result_types(const Call& c) {
+  // `f` of the arguments' types.
+  template <class F>
+  static std::invoke_result_t<F, TypeCall&> with_types(const Call& c, F f) {
     TypeCall call{c.op};
     TypeInfo types[kMaxParams];
     for (size_t i = 0; i < c.op.params.size(); ++i) {
@@ -181,7 +188,7 @@ class Rows final : public ArrayRows {
         call.constants[i] = a;
       }
     }
-    return infer_types(call);
+    return f(call);
   }
 
   static PyRef<> list_of_arrays(PyObject* tuple, std::vector<Tensor*>& inputs) {

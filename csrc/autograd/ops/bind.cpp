@@ -106,7 +106,7 @@ PyObject* binary(const Op& op, PyObject* a, PyObject* b) {
     PyRef<> keep_a, keep_b;
     auto prepare = [](PyObject* o, PyObject* other, PyRef<>& keep) -> PyObject* {
       if (is_operand(o) || PyFloat_CheckExact(o) || PyLong_CheckExact(o)) return o;
-      keep = as_operand(o);
+      keep = as_operand(o, other);
       if (keep && is_tensor(keep.get()) && is_variable(other)) keep = new_constant(std::move(keep).cast<Tensor>());
       return keep.get();
     };
@@ -124,7 +124,7 @@ PyObject* binary(const Op& op, PyObject* a, PyObject* b) {
 
 PyObject* binary_in_place(const Op& op, PyObject* a, PyObject* b) {
   return guard([&]() -> PyObject* {
-    PyRef<> keep = as_operand(b);
+    PyRef<> keep = as_operand(b, a);
     if (!keep) Py_RETURN_NOTIMPLEMENTED;
     if (is_tensor(a) && is_variable(keep.get())) Py_RETURN_NOTIMPLEMENTED;
     if (is_tensor(keep.get()) && !is_tensor(b) && is_variable(a)) keep = new_constant(std::move(keep).cast<Tensor>());

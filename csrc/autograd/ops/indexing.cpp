@@ -21,6 +21,7 @@ struct Key {
   }
   // While a trace is recorded the Variable itself is the argument: a copy would be nobody the trace knows.
   void add_index(Variable* v) {
+    require_index_place(v->data.get(), device);
     static const Op& cast = find_op("cast");
     items.push_back(check(PyUnicode_FromFormat("@%zu", indices.size())));
     if (v->data->dtype == DType::Byte || v->data->dtype == DType::Long) {
@@ -40,7 +41,8 @@ PyRef<> to_tuple(std::vector<PyRef<>>& items) {
 }
 
 // A copy of an index tensor as Long or Byte.
-PyRef<Tensor> index_copy_of(Tensor* t, size_t position, PyObject* item) {
+PyRef<Tensor> index_copy_of(Tensor* t, size_t position, PyObject* item, Device device) {
+  require_index_place(t, device);
   if (t->dtype == DType::Byte || t->dtype == DType::Long) return clone(t);
   if (is_floating(t->dtype)) refuse_index_item(position, item);
   return to_dtype(t, DType::Long);
@@ -75,9 +77,9 @@ void add_item(Key& key, PyObject* item) {
   } else if (is_variable(item) && call_observer && !is_floating(as_variable(item)->data->dtype)) {
     key.add_index(as_variable(item));
   } else if (is_variable(item)) {
-    key.add_index(index_copy_of(as_variable(item)->data.get(), key.items.size(), item));
+    key.add_index(index_copy_of(as_variable(item)->data.get(), key.items.size(), item, key.device));
   } else if (is_tensor(item)) {
-    key.add_index(index_copy_of(as_tensor(item), key.items.size(), item));
+    key.add_index(index_copy_of(as_tensor(item), key.items.size(), item, key.device));
   } else if (!is_index_sequence(item) && PyIndex_Check(item)) {
     key.items.push_back(check(PyNumber_Index(item)));
   } else {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "autograd/ops/bind.h"
+#include "tensor/cuda.h"
 #include "tensor/python_tensor.h"
 #include "tensor/views.h"
 
@@ -139,8 +140,8 @@ PyObject* call_op_out(const Op& op, PyObject* const* args, Py_ssize_t n, PyObjec
                  class_name(&TensorTypes[static_cast<int>(results[k]->dtype)]).c_str(), k,
                  class_name(Py_TYPE(targets[k])).c_str());
     if (targets[k]->device() != results[k]->device())
-      runtime_error("%s: 'out' is on device %d, but result %zu is on device %d", name, targets[k]->device(), k,
-                    results[k]->device());
+      runtime_error("%s: 'out' is on %s, but result %zu is on %s", name, place_name(targets[k]->device()).c_str(), k,
+                    place_name(results[k]->device()).c_str());
     require_writable(targets[k], name);
   }
   returned.reset();

@@ -1,6 +1,10 @@
 #include "autograd/ops/parse.h"
+
+#include <algorithm>
+
 #include "autograd/observer.h"
 #include "autograd/ops/backcompat.h"
+#include "tensor/cuda.h"
 #include "tensor/python_tensor.h"
 #include "utils/numpy_api.h"
 
@@ -55,8 +59,20 @@ bool is_int(PyObject* o) {
   return PyArray_NDIM(array) == 0 && PyArray_ISINTEGER(array);
 }
 
-// Argument of parameter `p`, borrowed or kept alive by `owned`.
-PyObject* convert(const Param& p, PyObject* a, PyRef<>& owned) {
+Device device_of(PyObject* o) {
+  if (o && is_variable(o)) return as_variable(o)->data->device();
+  return o && is_tensor(o) ? as_tensor(o)->device() : kCPU;
+}
+
+// The first argument that lies on a device, or nullptr.
+PyObject* first_on_device(PyObject* const* given, int n) {
+  if (!cuda) return nullptr;
+  PyObject* const* found = std::find_if(given, given + n, [](PyObject* o) { return device_of(o) != kCPU; });
+  return found == given + n ? nullptr : *found;
+}
+
+// Argument of parameter `p`, borrowed or kept alive by `owned`. `beside` is an argument that lies on a device.
+PyObject* convert(const Param& p, PyObject* a, PyObject* beside, PyRef<>& owned) {
   if (a == Py_None && p.optional) return a;
   switch (p.kind) {
     case Kind::Tensor:
@@ -65,7 +81,7 @@ PyObject* convert(const Param& p, PyObject* a, PyRef<>& owned) {
       bool scalar = p.kind == Kind::TensorOrScalar;
       if (scalar && is_exact_number(a)) return a;
       if (is_array(a) || (scalar && PyArray_CheckScalar(a))) {
-        owned = as_operand(a);
+        owned = as_operand(a, beside);
         return owned.get();
       }
       bad_kind(p, scalar ? "a Variable, a tensor or a number" : "a Variable or a tensor", a);
@@ -212,6 +228,7 @@ void parse(const Op& op, PyObject* self, PyObject* const* args, Py_ssize_t n, Py
     }
   }
   bool any_variable = false;
+  PyObject* beside = first_on_device(given, total);
   for (int i = 0; i < total; ++i) {
     const Param& p = op.params[static_cast<size_t>(i)];
     // None for a flag says that the caller has no opinion.
@@ -228,7 +245,7 @@ void parse(const Op& op, PyObject* self, PyObject* const* args, Py_ssize_t n, Py
       out.values[i] = p.default_value.get();
       continue;
     }
-    out.values[i] = convert(p, given[i], out.owned[i]);
+    out.values[i] = convert(p, given[i], beside, out.owned[i]);
     any_variable = any_variable || is_variable(out.values[i]);
   }
   // An array among Variables is a constant of the graph.
@@ -242,10 +259,17 @@ void parse(const Op& op, PyObject* self, PyObject* const* args, Py_ssize_t n, Py
 
 }  // namespace
 
-PyRef<> as_operand(PyObject* o) {
+PyRef<> as_operand(PyObject* o, PyObject* beside) {
   if (is_exact_number(o) || is_variable(o) || is_tensor(o)) return PyRef<>::borrow(o);
   if (is_array(o)) return tensor_from_array(o);
-  if (PyArray_CheckScalar(o)) return tensor_from_result(PyRef<>::borrow(o));
+  if (PyArray_CheckScalar(o)) {
+    PyRef<Tensor> number = tensor_from_result(PyRef<>::borrow(o));
+    Device device = device_of(beside);
+    if (device == kCPU) return number;
+    PyRef<Tensor> there = new_tensor(number->dtype, number->sizes(), device);
+    cuda->fill(there.get(), o);
+    return there;
+  }
   if (PyFloat_Check(o)) return check(PyNumber_Float(o));
   if (PyLong_Check(o)) return check(PyNumber_Index(o));
   return {};

@@ -15,7 +15,8 @@ struct ParsedArgs {
 // ndarrays and NumPy scalars, and checks kinds. `self` is the object of a method call, or nullptr.
 void parse_args(const Op& op, PyObject* self, PyObject* const* args, Py_ssize_t n, PyObject* kwnames, ParsedArgs& out);
 // What stands in place of a number-like operand: a Variable, Tensor or exact Python number as it is, a NumPy scalar
-// or array as a tensor. Empty if `o` is none of these.
-PyRef<> as_operand(PyObject* o);
+// or array as a tensor. Empty if `o` is none of these. A NumPy scalar is a number, and so goes where `beside` (a
+// Variable, a tensor or neither) lies; an array lies on the host.
+PyRef<> as_operand(PyObject* o, PyObject* beside);
 
 }  // namespace torchlite

@@ -5,6 +5,7 @@
 #include "autograd/ops/bind.h"
 #include "autograd/ops/types.h"
 #include "tensor/broadcast.h"
+#include "tensor/cuda.h"
 #include "tensor/python_tensor.h"
 #include "utils/method.h"
 #include "utils/numpy_api.h"
@@ -292,8 +293,8 @@ void set_gradient(Backward& b, int i, int k, PyObject* value) {
     type_error("%s: the gradient of argument '%s' has type %sTensor, but the argument is a %sTensor", op.name.c_str(),
                parameter, info(t->dtype).name, info(wanted.dtype).name);
   if (t->device() != wanted.device)
-    runtime_error("%s: the gradient of argument '%s' is on device %d, but the argument is on device %d",
-                  op.name.c_str(), parameter, t->device(), wanted.device);
+    runtime_error("%s: the gradient of argument '%s' is on %s, but the argument is on %s", op.name.c_str(), parameter,
+                  place_name(t->device()).c_str(), place_name(wanted.device).c_str());
   bool same_count = t->numel == Dims(wanted.sizes).product();
   if (!same_count && !expands_to(wanted.sizes, t->sizes()))
     runtime_error("%s: the gradient of argument '%s' has size %s, but the argument has size %s", op.name.c_str(),

@@ -84,8 +84,7 @@ Device TypeCall::device() const {
   return list.empty() ? kCPU : list[0].device;
 }
 
-TypeInfos infer_types(TypeCall& call) {
-  if (!call.op.row->types) runtime_error("%s: the row has no type rule", call.name());
+void require_one_place(const TypeCall& call) {
   const TypeInfo* first = nullptr;
   auto require_device = [&](const TypeInfo& t) {
     if (!first) first = &t;
@@ -97,6 +96,11 @@ TypeInfos infer_types(TypeCall& call) {
   for (size_t i = 0; i < call.op.params.size(); ++i)
     if (call.types[i]) require_device(*call.types[i]);
   for (const TypeInfo& t : call.list) require_device(t);
+}
+
+TypeInfos infer_types(TypeCall& call) {
+  if (!call.op.row->types) runtime_error("%s: the row has no type rule", call.name());
+  require_one_place(call);
   return call.op.row->types(call);
 }
 

@@ -49,6 +49,8 @@ struct TypeCall {
 
 using TypeRule = TypeInfos (*)(TypeCall&);
 
+// Throws unless all tensors lie in one place.
+void require_one_place(const TypeCall& call);
 // The result types of `op` by its row's rule. RuntimeError if the row has none.
 TypeInfos infer_types(TypeCall& call);
 
