@@ -4,10 +4,12 @@ import sys
 
 import numpy as np
 import pytest
+import standin
 from devices import leaf, tensor, values
 
 import torchlite
 from torchlite import Variable, cuda
+from torchlite.cuda import _memory
 
 pytestmark = pytest.mark.usefixtures("lib")
 A = np.arange(6.0).reshape(2, 3)
@@ -137,6 +139,22 @@ def test_pinned_memory_is_copied_without_waiting(lib):
     assert values(t).tolist() == A.tolist()
     with pytest.raises(TypeError, match="only memory of the host can be pinned"):
         t.pin_memory()
+
+
+def test_pinned_memory_lives_until_a_queued_copy_has_read_it(monkeypatch):
+    done = [False]
+    monkeypatch.setattr(standin.Event, "done", property(lambda event: done[0]))
+
+    def send():
+        pinned = torchlite.from_numpy(A.copy()).pin_memory()
+        assert pinned.cuda(async_=True).is_cuda
+        return pinned.data_ptr()
+
+    first, second = send(), send()
+    assert first in _memory.pinned and second in _memory.pinned
+    done[0] = True
+    send()
+    assert first not in _memory.pinned and second not in _memory.pinned
 
 
 def test_async_is_taken_by_every_name():

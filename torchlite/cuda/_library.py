@@ -61,6 +61,9 @@ def connect() -> Any:
 def disconnect() -> None:
     """Forgets CuPy again. No CUDA tensor may be left."""
     global _connected
+    from torchlite.cuda import _memory
+
+    _memory.forget_reads()
     with _lock:
         _C._cuda_disconnect()
         _C._disconnect_array_rows()

@@ -13,6 +13,22 @@ from torchlite.cuda import _library
 pinned: dict[int, int] = {}
 capture = threading.local()  # ``active`` while this thread captures a graph
 
+# Pinned arrays that queued copies read, each behind the event of its copy.
+_reads: list[tuple[Any, Any]] = []
+_reads_lock = threading.RLock()  # an array's end may run code that copies another one
+
+
+def hold_until_read(array: Any, stream: Any) -> None:
+    """Keeps an array until what ``stream`` holds now is done: memory that is given up is the next one's at once."""
+    with _reads_lock:
+        _reads[:] = [(event, held) for event, held in _reads if not event.done]
+        _reads.append((stream.record(), array))
+
+
+def forget_reads() -> None:
+    with _reads_lock:
+        _reads.clear()
+
 
 def is_pinned(address: int) -> bool:
     return any(start <= address < start + max(size, 1) for start, size in pinned.items())

@@ -53,7 +53,9 @@ def to_device(tensor: Any, device: Any, queued: bool = False) -> Any:
     if queued and is_pinned(tensor) and tensor.is_contiguous():
         cupy = _library.connect()
         with cupy.cuda.Device(index):
-            _memory.copy(out.cupy(), tensor._numpy(), cupy.cuda.get_current_stream())
+            source, stream = tensor._numpy(), cupy.cuda.get_current_stream()
+            _memory.copy(out.cupy(), source, stream)
+            _memory.hold_until_read(source, stream)
         return out
     return out.copy_(tensor)
 
