@@ -175,6 +175,16 @@ def test_an_array_on_lent_memory_says_what_the_bridge_reads():
     assert cupy.ndarray((3, 2), np.dtype("float32"), a.data, (4, 12)).flags.f_contiguous
 
 
+@pytest.mark.no_leak_check(reason="the work is done in another process")
+def test_cupy_takes_the_arguments_of_every_row_as_far_as_its_first_kernel():
+    if cupy.is_available():
+        pytest.skip("there is a device, on which the addresses would be read")
+    program = Path(__file__).parent / "first_launches.py"
+    found = subprocess.run([sys.executable, program], check=True, cwd=ROOT, capture_output=True, text=True)
+    *refusals, reached = found.stdout.splitlines()
+    assert refusals == [] and int(reached) > 100
+
+
 def test_arrays_are_known_to_the_collector():
     assert gc.is_tracked(unowned(Owner())) and gc.is_tracked(cupy.cuda.UnownedMemory(0x10000, 24, None, 0))
 
