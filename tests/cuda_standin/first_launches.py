@@ -4,6 +4,8 @@ A call goes as far as its first kernel, so that CuPy refuses the argument types,
 take. Prints the refusals, and at the end the number of rows that came as far as a kernel.
 """
 
+import ast
+import re
 import sys
 import warnings
 from pathlib import Path
@@ -39,6 +41,18 @@ def on_device(value):
     return type(value)(map(on_device, value)) if isinstance(value, (list, tuple)) else value
 
 
+def bound(signature, args, kwargs):
+    """One argument for each parameter. Those without a default come first where just they are given: add(x, y)."""
+    parameters = re.findall(r"(\w+)(?:=([^,]+))?(?:, |$)", signature.partition("(")[2].rpartition(")")[0])
+    given = {name: ast.literal_eval(default) for name, default in parameters if default}
+    required = [name for name, default in parameters if not default]
+    if signature.startswith(("add", "badd")) and len(args) == len(required) + 1:
+        required = [parameters[0][0], *required]  # addmm(beta, x, a, b)
+    names = required if len(args) == len(required) else [name for name, _ in parameters]
+    given.update(zip(names, args, strict=False), **kwargs)
+    return [given[name] for name, _ in parameters]
+
+
 cupy.cuda.runtime.getDevice = lambda: 0
 cupy.cuda.Device = Device
 cupy.cuda.set_allocator(allocate)
@@ -53,11 +67,8 @@ for entry in ENTRIES:
     forward = table.get(entry.name, (None,))[0]
     for sample in entry.samples if forward else ():
         for dtype in entry.dtypes:
-            args, kwargs = sample.make(dtype)
-            if kwargs or len(args) != len(ROWS[entry.name].params):
-                continue  # the extension fills in the rest
             try:
-                forward(*map(on_device, args))
+                forward(*map(on_device, bound(ROWS[entry.name].signature, *sample.make(dtype))))
             except cupy.cuda.runtime.CUDARuntimeError:
                 reached.add(entry.name)
             except ImportError as e:  # of the toolkit's libraries
