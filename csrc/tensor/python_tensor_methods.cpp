@@ -34,7 +34,7 @@ int dim_argument(PyObject* o, const Tensor* t) {
 // ---- metadata -----------------------------------------------------------------------------------------------------
 
 PyObject* tensor_size(PyObject* o, PyObject* const* args, Py_ssize_t n, PyObject* kwnames) {
-  return guard([&]() -> PyObject* {
+  return guard_named("size", [&]() -> PyObject* {
     Tensor* t = as_tensor(o);
     PyObject* dim = optional_argument(args, n, kwnames, "size", "dim");
     if (!dim || dim == Py_None) return size_tuple(t->sizes()).release();
@@ -44,7 +44,7 @@ PyObject* tensor_size(PyObject* o, PyObject* const* args, Py_ssize_t n, PyObject
 }
 
 PyObject* tensor_stride(PyObject* o, PyObject* const* args, Py_ssize_t n, PyObject* kwnames) {
-  return guard([&]() -> PyObject* {
+  return guard_named("stride", [&]() -> PyObject* {
     Tensor* t = as_tensor(o);
     PyObject* dim = optional_argument(args, n, kwnames, "stride", "dim");
     if (!dim || dim == Py_None) return int_tuple(t->strides()).release();
@@ -125,7 +125,8 @@ void accept_async(Py_ssize_t n, PyObject* kwnames, Py_ssize_t positional, const 
         PyUnicode_CompareWithASCIIString(name, "non_blocking"))
       type_error("%s() got an unexpected keyword argument %R", function, name);
   }
-  if (n > positional + 1) type_error("%s() takes at most %zd arguments (%zd given)", function, positional + 1, n);
+  if (n > positional + 1)
+    type_error("%c%s() takes at most %zd arguments (%zd given)", tolower(function[0]), function + 1, positional + 1, n);
 }
 
 PyObject* convert(PyObject* o, DType dtype) {
@@ -192,7 +193,7 @@ PyRef<> convert_to_class(PyObject* o, PyObject* wanted) {
 }
 
 PyObject* tensor_type(PyObject* o, PyObject* const* args, Py_ssize_t n, PyObject* kwnames) {
-  return guard([&]() -> PyObject* {
+  return guard_named("type", [&]() -> PyObject* {
     if (n == 0 && !kwnames) {
       std::string name = class_name(Py_TYPE(o));
       return PyUnicode_FromStringAndSize(name.data(), static_cast<Py_ssize_t>(name.size()));
@@ -223,7 +224,7 @@ PyObject* tensor_cpu(PyObject* o, PyObject*) {
 }
 
 PyObject* tensor_new(PyObject* o, PyObject* const* args, Py_ssize_t n) {
-  return guard([&]() -> PyObject* {
+  return guard_named("new", [&]() -> PyObject* {
     Tensor* t = as_tensor(o);
     if (t->device() == kCPU) return construct_tensor(t->dtype, args, n, "new").release();
     return construct_cuda_tensor(t->dtype, t->device(), args, n, "new").release();
@@ -259,7 +260,7 @@ PyObject* tensor_contiguous(PyObject* o, PyObject*) {
 }
 
 PyObject* tensor_fill(PyObject* o, PyObject* value) {
-  return guard([&]() -> PyObject* {
+  return guard_named("fill_", [&]() -> PyObject* {
     Tensor* t = as_tensor(o);
     PyRef<> number = is_tensor(value) ? check(tensor_item(value, nullptr)) : PyRef<>::borrow(value);
     alignas(16) char element[8];
@@ -297,7 +298,7 @@ PyObject* tensor_zero(PyObject* o, PyObject*) {
 }
 
 PyObject* tensor_copy(PyObject* o, PyObject* args, PyObject* kwargs) {
-  return guard([&]() -> PyObject* {
+  return guard_named("copy_", [&]() -> PyObject* {
     PyObject *src, *async = nullptr, *async_ = nullptr, *non_blocking = nullptr;
     int broadcast = 1;
     static const char* const names[] = {"src", "async", "broadcast", "async_", "non_blocking", nullptr};
@@ -328,7 +329,7 @@ std::vector<int64_t> sizes_argument(PyObject* const* args, Py_ssize_t n, const c
 }
 
 PyObject* tensor_resize(PyObject* o, PyObject* const* args, Py_ssize_t n) {
-  return guard([&]() -> PyObject* {
+  return guard_named("resize_", [&]() -> PyObject* {
     resize(as_tensor(o), sizes_argument(args, n, "resize_"));
     return new_ref(o);
   });
@@ -342,7 +343,7 @@ PyObject* tensor_resize_as(PyObject* o, PyObject* other) {
 }
 
 PyObject* tensor_set(PyObject* o, PyObject* args) {
-  return guard([&]() -> PyObject* {
+  return guard_named("set_", [&]() -> PyObject* {
     Tensor* t = as_tensor(o);
     PyObject *source = nullptr, *size = nullptr, *stride = nullptr;
     long long offset = 0;

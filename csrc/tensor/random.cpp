@@ -103,7 +103,7 @@ float half_spacing_below(float bound) {
 }
 
 PyObject* tensor_uniform(PyObject* self, PyObject* args, PyObject* kwargs) {
-  return guard([&]() -> PyObject* {
+  return guard_named("uniform_", [&]() -> PyObject* {
     Parameters p(args, kwargs, "|dd$O:uniform_", "from", "to", 0, 1);
     require_floating(self, "uniform_");
     if (!(p.a <= p.b))
@@ -124,7 +124,7 @@ PyObject* tensor_uniform(PyObject* self, PyObject* args, PyObject* kwargs) {
 }
 
 PyObject* tensor_normal(PyObject* self, PyObject* args, PyObject* kwargs) {
-  return guard([&]() -> PyObject* {
+  return guard_named("normal_", [&]() -> PyObject* {
     Parameters p(args, kwargs, "|dd$O:normal_", "mean", "std", 0, 1);
     require_floating(self, "normal_");
     require(p.b >= 0, p.b, "normal_", "std must not be negative");
@@ -141,7 +141,7 @@ void require_probability(double p, const char* function) {
 }
 
 PyObject* tensor_bernoulli(PyObject* self, PyObject* args, PyObject* kwargs) {
-  return guard([&]() -> PyObject* {
+  return guard_named("bernoulli_", [&]() -> PyObject* {
     const char* names[] = {"p", "generator", nullptr};
     PyObject *p = nullptr, *generator = nullptr;
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O$O:bernoulli_", const_cast<char**>(names), &p, &generator))
@@ -198,7 +198,7 @@ std::pair<int64_t, int64_t> limits(DType dtype) {
 }
 
 PyObject* tensor_random(PyObject* self, PyObject* args, PyObject* kwargs) {
-  return guard([&]() -> PyObject* {
+  return guard_named("random_", [&]() -> PyObject* {
     const char* names[] = {"from", "to", "generator", nullptr};
     PyObject *first = nullptr, *second = nullptr, *generator = nullptr;
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|OO$O:random_", const_cast<char**>(names), &first, &second,
@@ -253,7 +253,7 @@ PyObject* fill_from_uniform(PyObject* self, const char* function, PyObject* gene
 }
 
 PyObject* tensor_exponential(PyObject* self, PyObject* args, PyObject* kwargs) {
-  return guard([&]() -> PyObject* {
+  return guard_named("exponential_", [&]() -> PyObject* {
     Parameter p(args, kwargs, "|d$O:exponential_", "lambd", 1);
     require_floating(self, "exponential_");
     require(p.a > 0, p.a, "exponential_", "lambd must be positive");
@@ -263,7 +263,7 @@ PyObject* tensor_exponential(PyObject* self, PyObject* args, PyObject* kwargs) {
 }
 
 PyObject* tensor_cauchy(PyObject* self, PyObject* args, PyObject* kwargs) {
-  return guard([&]() -> PyObject* {
+  return guard_named("cauchy_", [&]() -> PyObject* {
     Parameters p(args, kwargs, "|dd$O:cauchy_", "median", "sigma", 0, 1);
     require_floating(self, "cauchy_");
     require(p.b > 0, p.b, "cauchy_", "sigma must be positive");
@@ -274,7 +274,7 @@ PyObject* tensor_cauchy(PyObject* self, PyObject* args, PyObject* kwargs) {
 }
 
 PyObject* tensor_geometric(PyObject* self, PyObject* args, PyObject* kwargs) {
-  return guard([&]() -> PyObject* {
+  return guard_named("geometric_", [&]() -> PyObject* {
     Parameter p(args, kwargs, "d|$O:geometric_", "p", 0.5);
     require(p.a > 0 && p.a < 1, p.a, "geometric_", "p must lie between 0 and 1, without them");
     if (on_device(self)) return draw_on_device(self, p.generator, "geometric_", number(p.a).get());
@@ -285,7 +285,7 @@ PyObject* tensor_geometric(PyObject* self, PyObject* args, PyObject* kwargs) {
 }
 
 PyObject* tensor_log_normal(PyObject* self, PyObject* args, PyObject* kwargs) {
-  return guard([&]() -> PyObject* {
+  return guard_named("log_normal_", [&]() -> PyObject* {
     Parameters p(args, kwargs, "|dd$O:log_normal_", "mean", "std", 1, 2);
     require_floating(self, "log_normal_");
     require(p.b > 0, p.b, "log_normal_", "std must be positive");

@@ -3,6 +3,7 @@
 #include <cxxabi.h>
 
 #include <cstdarg>
+#include <cstring>
 
 #include "utils/gil.h"
 
@@ -39,6 +40,25 @@ void index_error(const char* format, ...) {
   va_list args;
   va_start(args, format);
   raise_v(PyExc_IndexError, format, args);
+}
+
+void name_error(const char* function, const char* argument) noexcept {
+  if (!PyErr_ExceptionMatches(PyExc_TypeError) && !PyErr_ExceptionMatches(PyExc_OverflowError)) return;
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback);
+  PyErr_NormalizeException(&type, &value, &traceback);
+  PyRef<> text = PyRef<>::steal(traceback ? nullptr : PyObject_Str(value));
+  const char* message = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
+  if (!message || std::strstr(message, function)) {
+    PyErr_Restore(type, value, traceback);  // which drops the error of a text that cannot be made
+    return;
+  }
+  PyRef<> held_type = PyRef<>::steal(type), held_value = PyRef<>::steal(value);
+  if (argument) {
+    PyErr_Format(type, "%s: argument '%s': %s", function, argument, message);
+  } else {
+    PyErr_Format(type, "%s: %s", function, message);
+  }
 }
 
 void translate_exception() noexcept {

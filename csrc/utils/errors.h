@@ -49,6 +49,18 @@ inline PyObject* guard(F&& body) noexcept {
   return guard(static_cast<PyObject*>(nullptr), std::forward<F>(body));
 }
 
+// Puts the function, and perhaps the argument, in front of the TypeError or OverflowError that is set, unless it names
+// the function already or comes from Python code.
+void name_error(const char* function, const char* argument = nullptr) noexcept;
+
+// guard whose errors of conversion name the function.
+template <class F>
+inline PyObject* guard_named(const char* function, F&& body) noexcept {
+  PyObject* result = guard(std::forward<F>(body));
+  if (!result) name_error(function);
+  return result;
+}
+
 // Keeps the exception that is set, if any, across code that may set or clear another; restores it at the end.
 class ErrorGuard {
  public:

@@ -7,6 +7,7 @@ functions call. Everything is drawn from the default generator or from `generato
 from __future__ import annotations
 
 import math
+import operator
 from typing import Any
 
 from .. import _C
@@ -30,7 +31,11 @@ def _checked_weights(weights: Any, num_samples: int, replacement: bool) -> Any:
     """The weights in double precision, once they are known to be good."""
     if weights.dim() not in (1, 2):
         raise RuntimeError(f"multinomial: weights must have 1 or 2 dimensions, but have size {tuple(weights.size())}")
-    if isinstance(num_samples, bool) or not hasattr(num_samples, "__index__"):
+    try:
+        number = None if isinstance(num_samples, bool) else operator.index(num_samples)
+    except TypeError:
+        number = None
+    if number is None:
         raise TypeError(f"multinomial: 'num_samples' must be an int, but is {type(num_samples).__name__}")
     if num_samples <= 0:
         raise RuntimeError(f"multinomial: cannot draw {num_samples} samples: expected a number above 0")

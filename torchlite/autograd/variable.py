@@ -229,8 +229,10 @@ class Variable(_C._VariableBase):
         return _in_type(here, number)
 
     def type_as(self, other: Any) -> Variable:
-        """A copy in the type of ``other``, a Variable or a tensor; see :meth:`type`."""
-        return self.type(type(_data_of(other)))
+        """A copy in the type of ``other``, a Variable or a tensor; see :meth:`type`. TypeError if it is neither."""
+        data = _data_of(other)
+        require_tensor("type_as", "other", data, "a Variable or a tensor")
+        return self.type(type(data))
 
     def double(self) -> Variable:
         """A copy in the type Double, where the Variable lies; see :meth:`type`."""
@@ -299,7 +301,10 @@ class Variable(_C._VariableBase):
 
     def resize(self, *sizes: Any) -> Variable:
         """The elements in another shape, as ``view`` gives it. RuntimeError if that has another number of elements."""
-        size = _C.Size(sizes[0] if len(sizes) == 1 and isinstance(sizes[0], (tuple, list)) else sizes)
+        try:
+            size = _C.Size(sizes[0] if len(sizes) == 1 and isinstance(sizes[0], (tuple, list)) else sizes)
+        except TypeError as e:
+            raise TypeError(f"resize: argument 'sizes': {e}") from None
         numel = math.prod(size)
         if numel != self.numel():
             raise RuntimeError(

@@ -55,8 +55,8 @@ namespace {
 // A PyMethodDef carries no closure: method I of the table is its own function.
 template <size_t I>
 PyObject* op_method(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObject* kwnames) {
-  return guard([&]() -> PyObject* {
-    const Op& op = *all_ops()[I];
+  const Op& op = *all_ops()[I];
+  return guard_named(op.name.c_str(), [&]() -> PyObject* {
     ParsedArgs a;
     parse_args(op, self, args, n, kwnames, a);
     return to_python(op, a, call_op(op, a.values));
@@ -65,8 +65,8 @@ PyObject* op_method(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObjec
 
 template <size_t I>
 PyObject* op_in_place_method(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObject* kwnames) {
-  return guard([&]() -> PyObject* {
-    const Op& op = *all_ops()[I];
+  const Op& op = *all_ops()[I];
+  return guard_named(op.name.c_str(), [&]() -> PyObject* {
     ParsedArgs a;
     parse_args(op, self, args, n, kwnames, a);
     return call_op_in_place(op, a.values).release();
@@ -227,8 +227,8 @@ struct OpObject : PyObject {
 const Op& op_of_object(PyObject* o) { return *static_cast<OpObject*>(o)->op; }
 
 PyObject* op_vectorcall(PyObject* o, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
-  return guard([&]() -> PyObject* {
-    const Op& op = op_of_object(o);
+  const Op& op = op_of_object(o);
+  return guard_named(op.name.c_str(), [&]() -> PyObject* {
     Py_ssize_t n = PyVectorcall_NARGS(nargsf);
     if (kwnames) {
       Py_ssize_t out = find_out(kwnames);

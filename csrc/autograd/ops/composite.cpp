@@ -36,7 +36,7 @@ int dim_argument(const Value& self, long long dim, const char* function) {
 }
 
 PyObject* chunk(PyObject* self, PyObject* args, PyObject* kwargs) {
-  return guard([&]() -> PyObject* {
+  return guard_named("chunk", [&]() -> PyObject* {
     static const char* names[] = {"chunks", "dim", nullptr};
     long long chunks, dim = 0;
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "L|L:chunk", const_cast<char**>(names), &chunks, &dim))
@@ -49,7 +49,7 @@ PyObject* chunk(PyObject* self, PyObject* args, PyObject* kwargs) {
 }
 
 PyObject* split(PyObject* self, PyObject* args, PyObject* kwargs) {
-  return guard([&]() -> PyObject* {
+  return guard_named("split", [&]() -> PyObject* {
     static const char* names[] = {"split_size", "dim", nullptr};
     PyObject* size_object;
     long long dim = 0;
@@ -80,7 +80,7 @@ PyObject* split(PyObject* self, PyObject* args, PyObject* kwargs) {
 }
 
 PyObject* unbind(PyObject* self, PyObject* args, PyObject* kwargs) {
-  return guard([&]() -> PyObject* {
+  return guard_named("unbind", [&]() -> PyObject* {
     static const char* names[] = {"dim", nullptr};
     long long dim = 0;
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|L:unbind", const_cast<char**>(names), &dim)) throw PyError();
@@ -111,7 +111,7 @@ PyObject* expand_as(PyObject* self, PyObject* other) {
 
 // `name_`: the object becomes the view that the operation `name` gives of it, on the same memory.
 PyObject* become_view(PyObject* self, const char* name, PyObject* args, Py_ssize_t least, Py_ssize_t most) {
-  return guard([&]() -> PyObject* {
+  return guard_named(name, [&]() -> PyObject* {
     Py_ssize_t n = PyTuple_GET_SIZE(args);
     if (n < least || n > most) type_error("%s_: expected %zd to %zd arguments, but got %zd", name, least, most, n);
     std::vector<Value> values(1);

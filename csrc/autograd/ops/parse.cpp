@@ -245,7 +245,12 @@ void parse(const Op& op, PyObject* self, PyObject* const* args, Py_ssize_t n, Py
       out.values[i] = p.default_value.get();
       continue;
     }
-    out.values[i] = convert(p, given[i], beside, out.owned[i]);
+    try {
+      out.values[i] = convert(p, given[i], beside, out.owned[i]);
+    } catch (const PyError&) {
+      name_error(op.name.c_str(), p.name.c_str());
+      throw;
+    }
     any_variable = any_variable || is_variable(out.values[i]);
   }
   // An array among Variables is a constant of the graph.
