@@ -335,8 +335,8 @@ def test_random_keys_mean_what_they_mean_to_numpy(seed):
         as_numpy = tuple(i.numpy() if isinstance(i, LongTensor) else i for i in key)
         try:
             expected = a[as_numpy]
-        except IndexError:
-            with pytest.raises((IndexError, TypeError)):
+        except (IndexError, DeprecationWarning) as error:  # NumPy 2.2 only warns where the result is empty
+            with pytest.raises((IndexError, TypeError, type(error))):
                 t[key]
             continue
         np.testing.assert_array_equal(t.index(key).numpy().reshape(np.shape(expected)), expected, err_msg=repr(key))
