@@ -53,9 +53,9 @@ namespace {
 // ---- methods ------------------------------------------------------------------------------------------------------
 
 // A PyMethodDef carries no closure: method I of the table is its own function.
-template <size_t I>
-PyObject* op_method(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObject* kwnames) {
-  const Op& op = *all_ops()[I];
+// Not inlined into the hundreds of functions below, which would be a tenth of the extension.
+[[gnu::noinline]] PyObject* call_method(const Op& op, PyObject* self, PyObject* const* args, Py_ssize_t n,
+                                        PyObject* kwnames) {
   return guard_named(op.name.c_str(), [&]() -> PyObject* {
     ParsedArgs a;
     parse_args(op, self, args, n, kwnames, a);
@@ -63,14 +63,23 @@ PyObject* op_method(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObjec
   });
 }
 
-template <size_t I>
-PyObject* op_in_place_method(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObject* kwnames) {
-  const Op& op = *all_ops()[I];
+[[gnu::noinline]] PyObject* call_in_place_method(const Op& op, PyObject* self, PyObject* const* args, Py_ssize_t n,
+                                                 PyObject* kwnames) {
   return guard_named(op.name.c_str(), [&]() -> PyObject* {
     ParsedArgs a;
     parse_args(op, self, args, n, kwnames, a);
     return call_op_in_place(op, a.values).release();
   });
+}
+
+template <size_t I>
+PyObject* op_method(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObject* kwnames) {
+  return call_method(*all_ops()[I], self, args, n, kwnames);
+}
+
+template <size_t I>
+PyObject* op_in_place_method(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObject* kwnames) {
+  return call_in_place_method(*all_ops()[I], self, args, n, kwnames);
 }
 
 using Method = PyObject* (*)(PyObject*, PyObject* const*, Py_ssize_t, PyObject*);
