@@ -63,6 +63,7 @@ int node_tp_clear(PyObject* o) {
     auto pre = std::move(self->extra->pre_hooks);
     self->extra->pre_hooks.clear();
     self->extra->post_hooks.reset();
+    self->extra->stream.reset();
     auto stochastic = std::exchange(self->extra->stochastic_inputs, {});
   }
   self->node_class()->clear(self);
